@@ -222,3 +222,32 @@ class Verdict:
         shape["findings"] = [f.to_json() for f in self.findings]
         shape["consequences"] = [{"line": line, "text": text} for line, text in self.consequences]
         return shape
+
+
+# --- what a waiting person sees ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RankProgress:
+    """How far one rank is: `rank` as SGLang prints it, progress 0…1 or None, detail such as `3/64 shards`."""
+
+    rank: str
+    stage: str
+    draft: bool = False
+    progress: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class WatchView:
+    """A snapshot of a wait, for the live view and the heartbeat."""
+
+    elapsed_s: float
+    stage: str
+    draft: bool
+    ranks: tuple[RankProgress, ...]
+    http: str  # "refused", "503", "200", "timeout", "other", "" while nothing was asked
+    last_line: str
+    last_line_age_s: float | None
+    timeline: tuple[StageSpan, ...]
+    alive: int | None = None  # watched processes alive

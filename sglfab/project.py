@@ -62,6 +62,9 @@ def open_project(root: Path, *, configs: str | None = None, environ: Mapping[str
     for folder in extra:
         if not folder.is_dir():
             raise InputError(
-                "configs-not-found", f"no such folder: {folder}", where="--configs / SGLFAB_CONFIGS", try_="ls " + str(folder.parent)
+                "configs-not-found",
+                f"no such folder: {folder}",
+                where="--configs / SGLFAB_CONFIGS",
+                try_="ls " + str(folder.parent),
             )
     return Project(root=root, extra=extra)
