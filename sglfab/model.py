@@ -124,6 +124,18 @@ class Plan:
         return asdict(self)
 
 
+def plan_from_json(shape: Mapping[str, Json]) -> Plan:
+    """The plan that run.json recorded. Raises TypeError for a record of another version of ours."""
+    values = dict(shape)
+    values["env"] = tuple((k, v) for k, v in values["env"])
+    values["ulimits"] = tuple((k, v) for k, v in values["ulimits"])
+    values["secrets"] = tuple(SecretSource(**s) for s in values["secrets"])
+    values["wait"] = WaitSettings(**values["wait"])
+    for name in ("argv", "setup", "patches", "notes"):
+        values[name] = tuple(values[name])
+    return Plan(**values)
+
+
 # --- observations → verdict -------------------------------------------------------------------------------------------
 
 
@@ -251,3 +263,25 @@ class WatchView:
     last_line_age_s: float | None
     timeline: tuple[StageSpan, ...]
     alive: int | None = None  # watched processes alive
+
+
+# --- rows that flows fill and report/ draws -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Check:
+    """One preflight check: state is ok, warning or blocker; `try_` is what to type or change, "" when ok."""
+
+    name: str
+    state: str
+    text: str
+    try_: str = ""
+
+
+@dataclass(frozen=True)
+class PatchedFile:
+    """One file that a patch set names: state is pristine, ours, foreign or missing; detail says what differs."""
+
+    path: str
+    state: str
+    detail: str = ""

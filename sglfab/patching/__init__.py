@@ -1,0 +1,1 @@
+"""Debug patches of an installed SGLang. Pure: source text in, source text out."""

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from sglfab.errors import UnreachableError
 
-class ChannelLost(Exception):
+
+class ChannelLost(UnreachableError):
     """The pipe to the host broke (network, killed sshd …). What ran there may live on: its state is unknown."""
 
+    def __init__(self, what: str, *, where: str = "") -> None:
+        try_ = "run the command again; `fab status` tells what runs there"
+        super().__init__("connection-lost", what, where=where, try_=try_)
 
-class ChannelIdle(Exception):
+
+class ChannelIdle(UnreachableError):
     """Nothing came for as long as the caller allowed."""
+
+    def __init__(self, what: str, *, where: str = "") -> None:
+        try_ = "look at the load of the host, then run the command again"
+        super().__init__("host-silent", what, where=where, try_=try_)
 
 
 class Channel(Protocol):

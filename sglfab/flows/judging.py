@@ -1,0 +1,169 @@
+"""From a run, a pid, a log or a URL to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sglfab.diagnosis.catalogue import Catalogue
+from sglfab.diagnosis.judge import Expectation, Judge
+from sglfab.diagnosis.offline import diagnose
+from sglfab.errors import InputError
+from sglfab.flows import secrets
+from sglfab.flows.clock import Clock
+from sglfab.flows.events import Report, Said
+from sglfab.flows.http_direct import DirectProbe
+from sglfab.flows.wait import Interrupted, wait
+from sglfab.model import Json, Plan, Verdict, WaitSettings, plan_from_json
+from sglfab.transports.host import Host
+
+API_KEY = "args.api-key"
+CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A server that is not ours, by what the operator named of it."""
+
+    url: str | None = None
+    log: str | None = None
+    pid: int | None = None
+    port: int | None = None
+    http_host: str = "127.0.0.1"
+
+
+def wait_for_run(
+    host: Host,
+    run: Json,
+    catalogue: Catalogue,
+    *,
+    environ: Mapping[str, str],
+    deadline_s: float | None,
+    report: Report,
+    clock: Clock,
+) -> Verdict:
+    """Wait for one of our runs. The verdict is also written beside the run. Raises Interrupted."""
+    plan = plan_from_json(run["plan"])
+    settings = replace(plan.wait, deadline_s=deadline_s if deadline_s is not None else plan.wait.deadline_s)
+    request = {
+        "run_id": run["id"],
+        "http_host": plan.http_host,
+        "port": plan.port,
+        "api_key": _api_key(plan, environ, report),
+        "tp_size": plan.tp_size,
+        "patches": list(plan.patches),
+        "probe_timeout_s": settings.probe_timeout_s,
+        "from_offset": 0,
+        "record": True,
+        "generate": True,
+    }
+    judge = Judge(catalogue, expect=_expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path)))
+    named = {"run": run["id"], "profile": plan.profile, "sglang_version": run.get("sglang_version")}
+    try:
+        verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
+    except Interrupted as stopped:
+        raise Interrupted(_named(stopped.verdict, host, plan.http_host, plan.port, named)) from None
+    return _named(verdict, host, plan.http_host, plan.port, named)
+
+
+def _expect(settings: WaitSettings, *, patches: tuple[str, ...] = (), tp_size: int = 1, draft: bool = False) -> Expectation:
+    return Expectation(
+        deadline_s=settings.deadline_s, allowances=settings.allowances, patches=patches, tp_size=tp_size, draft=draft
+    )
+
+
+def _named(verdict: Verdict, host: Host, http_host: str, port: int | None, named: Mapping[str, str | None]) -> Verdict:
+    shown = "127.0.0.1" if http_host in ("0.0.0.0", "::", "") else http_host
+    url = f"http://{shown}:{port}" if port else None
+    version = named.get("sglang_version") or verdict.sglang_version
+    return replace(
+        verdict, host=host.label, url=url, run=named.get("run"), profile=named.get("profile"), sglang_version=version
+    )
+
+
+def _api_key(plan: Plan, environ: Mapping[str, str], report: Report) -> str | None:
+    """The key for the one-token request; without it the request will be refused (401), which is said."""
+    source = next((s for s in plan.secrets if s.target == API_KEY), None)
+    if source is None:
+        return None
+    try:
+        return secrets.resolve((source,), environ)[API_KEY]
+    except InputError as error:
+        report(Said(f"{error.what}: the one-token request will be answered 401", "warning"))
+        return None
+
+
+def wait_for_foreign(
+    host: Host,
+    foreign: Foreign,
+    catalogue: Catalogue,
+    *,
+    settings: WaitSettings,
+    api_key: str | None,
+    report: Report,
+    clock: Clock,
+) -> Verdict:
+    """Wait for a server that is not ours: HTTP from here (`url`), log and processes from its host."""
+    judge = Judge(catalogue, expect=_expect(settings))
+    probe = None
+    if foreign.url:
+        probe = DirectProbe(foreign.url, api_key=api_key, probe_timeout_s=settings.probe_timeout_s, clock=clock)
+    if probe and not (foreign.log or foreign.pid):
+        return replace(_wait_url(probe, judge, report), url=probe.base)
+    request = {
+        "run_id": None,
+        "pid": foreign.pid,
+        "port": None if foreign.url else foreign.port,
+        "log": foreign.log,
+        "http_host": foreign.http_host,
+        "api_key": api_key,
+        "tp_size": None,
+        "patches": [],
+        "probe_timeout_s": settings.probe_timeout_s,
+        "from_offset": 0,
+        "record": False,
+        "generate": True,
+    }
+    verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock, beside=probe)
+    named = _named(verdict, host, foreign.http_host, foreign.port, {})
+    return replace(named, url=probe.base) if probe else named
+
+
+def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:
+    from sglfab.flows.events import Watched
+
+    now = 0.0
+    try:
+        for observation in probe.observations():
+            now = observation.t
+            judge.feed(observation)
+            report(Watched(judge.view(now)))
+            verdict = judge.verdict(now)
+            if verdict.verdict != "loading":
+                return verdict
+    except KeyboardInterrupt:
+        pass
+    raise Interrupted(judge.verdict(now))
+
+
+def diagnose_file(catalogue: Catalogue, path: str, host: Host | None) -> Verdict:
+    """The diagnosis of a log: `-` is stdin, a host means that the path is there. Raises InputError log-unreadable."""
+    if host is not None:
+        return replace(diagnose(catalogue, _from_host(host, path), path=path), host=host.label)
+    return diagnose(catalogue, _from_here(path), path=path)
+
+
+def _from_host(host: Host, path: str) -> Iterator[bytes]:
+    with host.stream("read", {"path": path, "offset": 0, "max_bytes": None}, idle_s=60.0) as stream:
+        for event in stream:
+            yield str(event["data"]).encode("utf-8", "surrogateescape")
+
+
+def _from_here(path: str) -> Iterator[bytes]:
+    try:
+        with open(0 if path == "-" else Path(path).expanduser(), "rb", closefd=path != "-") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as why:
+        raise InputError("log-unreadable", f"cannot read {path}: {why.strerror}", where=path, try_=f"ls -l {path}") from None

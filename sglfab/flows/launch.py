@@ -1,0 +1,141 @@
+"""preflight → render → patch → stop the old server → start. Nothing is stopped before everything was checked."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets as random_source
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sglfab import commands
+from sglfab.errors import PatchError
+from sglfab.flows import patch, preflight, stop
+from sglfab.flows.clock import Clock
+from sglfab.flows.events import Report, Said, Step
+from sglfab.flows.identity import Operator
+from sglfab.model import Check, Json, Plan, Profile
+from sglfab.project import Project
+from sglfab.sglang import releases
+from sglfab.transports.host import Host
+
+KEEP_RUNS = 20  # a cap on what run folders keep; live runs never count
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that can be known before anything changes."""
+
+    plan: Plan
+    facts: Json
+    readiness: preflight.Readiness
+    patch: patch.Preview | None
+
+
+def plan_for(project: Project, profile: Profile, seen: Json, release: str | None) -> Plan:
+    """The plan for the release named, else of the host's sglang, else the newest known, marked assumed."""
+    installed = (seen.get("sglang") or {}).get("version")
+    if release:
+        return commands.render(project, profile, release=release, release_source="--release")
+    if installed:
+        return commands.render(project, profile, release=installed, release_source="host")
+    newest = releases.newest_known(project)
+    return commands.render(project, profile, release=newest, release_source="assumed")
+
+
+def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Operator) -> Prepared:
+    """Look at everything that can fail the launch later. Changes nothing."""
+    readiness = preflight.inspect(host, plan, seen, operator)
+    if seen["sglang"] is None:
+        return Prepared(plan, seen, readiness, None)
+    try:
+        preview = patch.preview(project, host, plan.patches) if plan.patches else None
+        checks = patch.checks(host, preview)
+    except PatchError as conflict:
+        preview = None
+        checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)
+    return Prepared(plan, seen, preflight.Readiness((*readiness.checks, *checks), readiness.replaces), preview)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the operator asked of one launch."""
+
+    operator: Operator
+    secrets: Mapping[str, str]  # target → value, fetched before anything is stopped
+    takeover: bool = False
+
+
+def launch(project: Project, host: Host, prepared: Prepared, order: Order, *, report: Report, clock: Clock) -> Json:
+    """Carry out a prepared launch; the new run's record.
+
+    Raises LockedError (9), PreflightError (10), PatchError (6, the old server untouched), InputError for secrets.
+    """
+    plan = prepared.plan
+    report(Step("preflight", "begin", f"{len(prepared.readiness.checks)} checks"))
+    preflight.gate(prepared.readiness, takeover=order.takeover)
+    report(Step("preflight", "done", f"SGLang {plan.release} on {host.label}, port {plan.port}"))
+    lock = {"port": plan.port, "install": prepared.facts["sglang"]["path"], "what": f"launch of {plan.profile}"}
+    with host.stream("hold-locks", {**lock, **_who(order.operator)}) as held:
+        next(held)  # the `held` event; a live holder raises LockedError here
+        manifest = _patch(project, host, prepared, report)
+        for old in prepared.readiness.replaces:
+            stop.stop(host, run_id=old["id"], grace_s=old["plan"]["stop_grace_s"], report=report)
+        return _start(project, host, plan, order, manifest, report=report, clock=clock)
+
+
+def _who(operator: Operator) -> dict[str, str]:
+    return {"operator": operator.name, "laptop": operator.laptop}
+
+
+def _patch(project: Project, host: Host, prepared: Prepared, report: Report) -> Json:
+    if not prepared.plan.patches:
+        return None
+    report(Step("patch", "begin", ", ".join(prepared.plan.patches)))
+    done = patch.apply(project, host, prepared.plan.patches)
+    report(Step("patch", "done", done.summary))
+    return done.manifest
+
+
+def _start(
+    project: Project,
+    host: Host,
+    plan: Plan,
+    order: Order,
+    manifest: Json,
+    *,
+    report: Report,
+    clock: Clock,
+) -> Json:
+    run_id = new_run_id(plan.profile, clock)
+    report(Step("start", "begin", run_id))
+    request = {
+        "run_id": run_id,
+        "profile": plan.profile,
+        "plan": plan.to_json(),
+        "script": plan.script,
+        "starter": plan.starter,
+        "secrets": dict(order.secrets),
+        **_who(order.operator),
+        "sglang_version": plan.release if plan.release_source != "assumed" else None,
+        "probe": _probe(project) if plan.patches else None,
+        "patch_manifest": manifest,
+        "keep_runs": KEEP_RUNS,
+    }
+    reply = host.call("launch", request)
+    for warning in reply.get("warnings", ()):
+        report(Said(warning, "warning"))
+    run: Json = reply["run"]
+    report(Step("start", "done", f"run {run_id}, pid {run['main']['pid']}"))
+    return run
+
+
+def _probe(project: Project) -> dict[str, str]:
+    source = project.read(project.root / "sglfab" / "patching" / "probe" / "sglfab_probe.py")
+    return {"sha": hashlib.sha256(source.encode()).hexdigest(), "source": source}
+
+
+def new_run_id(profile: str, clock: Clock) -> str:
+    """<profile>-<YYYYmmdd-HHMMSS>-<4 hex>, in UTC."""
+    stamp = datetime.fromtimestamp(clock.wall_s(), UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{profile}-{stamp}-{random_source.token_hex(2)}"

@@ -1,0 +1,155 @@
+"""Every check that can fail the launch later, in seconds, with nothing stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sglfab.errors import InputError, LockedError, PreflightError
+from sglfab.flows.identity import Operator
+from sglfab.model import Check, Json, Plan
+from sglfab.transports.host import Host
+
+LOW_DISK_MB = 2048
+NO_DISK_MB = 64
+MLA_DRAFT = "Eagle3DeepseekV2ForCausalLM"  # runs in kimi_k25_eagle3.py: llama_eagle3.py never executes
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """What preflight saw. `replaces`: our live runs that the launch will stop first."""
+
+    checks: tuple[Check, ...]
+    replaces: tuple[Json, ...]
+
+    @property
+    def blockers(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.state == "blocker")
+
+
+def facts(host: Host) -> Json:
+    """The host's facts. A host without python3 is a blocker (exit 10) here, not bad input."""
+    try:
+        return host.call("facts", {})
+    except InputError as error:
+        if error.code != "no-python":
+            raise
+        raise PreflightError(error.code, error.what, where=error.where, try_=error.try_) from None
+
+
+def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness:
+    """All checks of one plan. `seen`: the host's facts. Raises LockedError only from `gate`."""
+    paths = [path for path in (plan.model_path, plan.draft_path) if path]
+    request = {
+        "port": plan.port,
+        "http_host": plan.http_host,
+        "paths": paths,
+        "cwd": plan.cwd,
+        "operator": operator.name,
+    }
+    found = host.call("check", request)
+    replaces = tuple(
+        run for run in found["live_runs"] if run["plan"]["port"] == plan.port or run["profile"] == plan.profile
+    )
+    looks: tuple[Callable[[], Iterator[Check]], ...] = (
+        lambda: _lint(plan),
+        lambda: _python(seen),
+        lambda: _paths(found["paths"]),
+        lambda: _port(plan, found["port"], replaces),
+        lambda: _others(replaces, operator, found["locks"]),
+        lambda: _disk(found),
+        lambda: _cwd(plan, found),
+        lambda: _logout(seen),
+    )
+    return Readiness(checks=tuple(check for look in looks for check in look()), replaces=replaces)
+
+
+def gate(readiness: Readiness, *, takeover: bool) -> None:
+    """Raise what forbids the launch: LockedError (exit 9) before PreflightError (exit 10)."""
+    blockers = [c for c in readiness.blockers if not (takeover and c.name == "other-operator")]
+    for check in blockers:
+        if check.name in ("other-operator", "lock"):
+            raise LockedError(check.name, check.text, try_=check.try_)
+    if blockers:
+        first = blockers[0]
+        more = f" (and {len(blockers) - 1} more: fab preflight lists all)" if len(blockers) > 1 else ""
+        raise PreflightError(first.name, first.text + more, try_=first.try_)
+
+
+def _lint(plan: Plan) -> Iterator[Check]:
+    yield Check("profile", "ok", f"{plan.profile}: every flag is known to SGLang {plan.release}")
+    for note in plan.notes:
+        yield Check("profile", "warning", note)
+
+
+def _python(seen: Json) -> Iterator[Check]:
+    python, sglang = seen["python"], seen["sglang"]
+    yield Check("python", "ok", f"{python['path']} ({python['version']})")
+    if sglang is None:
+        yield Check("no-sglang", "blocker", f"no sglang in {python['path']}", "set `python:` in the profile to the venv's interpreter")
+    else:
+        yield Check("sglang", "ok", f"{sglang['version']} in {sglang['path']}")
+
+
+def _paths(paths: list[Json]) -> Iterator[Check]:
+    for path in paths:
+        yield from _path(path)
+
+
+def _path(path: Json) -> Iterator[Check]:
+    name, kind = path["path"], path["kind"]
+    if kind == "hub":
+        yield Check("model-path", "warning", f"{name} is no folder here: SGLang will ask the model hub for it", "set an absolute path")
+    elif kind in ("missing", "unreadable"):
+        yield Check("model-path", "blocker", f"{name} is {kind}", f"ls -ld {name}")
+    elif path["missing_shards"]:
+        lost = path["missing_shards"]
+        yield Check("missing-shard", "blocker", f"{name}: the index names {len(lost)} files that are not there: {lost[0]}", "download again")
+    elif path["cut_files"]:
+        yield Check("cut-shard", "blocker", f"{name}: shorter than its own header says: {path['cut_files'][0]}", "download again")
+    else:
+        yield Check("model-path", "ok", f"{name} ({path['size_bytes'] / 1e9:.1f} GB)")
+        yield from _draft_kind(path)
+
+
+def _draft_kind(path: Json) -> Iterator[Check]:
+    if MLA_DRAFT in ((path["config"] or {}).get("architectures") or []):
+        yield Check("draft-file", "warning", f"{path['path']} is an MLA draft: llama_eagle3.py never runs, its taps stay silent")
+
+
+def _port(plan: Plan, port: Json, replaces: tuple[Json, ...]) -> Iterator[Check]:
+    owner = port["owner"] or {}
+    if not port["busy"]:
+        yield Check("port", "ok", f"{plan.port} is free")
+    elif owner.get("run") in {run["id"] for run in replaces}:
+        yield Check("port", "ok", f"{plan.port} is held by our run {owner['run']}, which will be stopped")
+    else:
+        who = f"pid {owner['pid']} ({owner.get('user')}): {owner.get('cmdline')}" if owner.get("pid") else "a process that we may not see"
+        yield Check("port-busy", "blocker", f"port {plan.port} is held by {who}", "another `port:`, or stop it: fab stop --pid PID")
+
+
+def _others(replaces: tuple[Json, ...], operator: Operator, locks: list[Json]) -> Iterator[Check]:
+    for lock in locks:
+        yield Check("lock", "blocker", f"{lock['operator']} on {lock['laptop']} holds {lock['what']} since {lock['since']}", "wait, or ask them")
+    for run in replaces:
+        if run["operator"] != operator.name:
+            who = f"{run['operator']} on {run['laptop']}"
+            yield Check("other-operator", "blocker", f"run {run['id']} on port {run['plan']['port']} is of {who}", "--takeover")
+        else:
+            yield Check("replaces", "ok", f"our run {run['id']} will be stopped")
+
+
+def _disk(found: Json) -> Iterator[Check]:
+    free = found["state_free_mb"]
+    state = "blocker" if free < NO_DISK_MB else "warning" if free < LOW_DISK_MB else "ok"
+    yield Check("state-disk", state, f"{free} MB free for run folders", "" if state == "ok" else "fab runs --prune")
+
+
+def _cwd(plan: Plan, found: Json) -> Iterator[Check]:
+    if plan.cwd and not found["cwd_ok"]:
+        yield Check("cwd", "blocker", f"cwd {plan.cwd} is no folder on the host", "correct `cwd:` in the profile")
+
+
+def _logout(seen: Json) -> Iterator[Check]:
+    if seen.get("kill_user_processes") and not seen.get("linger"):
+        yield Check("logout", "warning", "systemd ends a user's processes at logout here (KillUserProcesses)", f"loginctl enable-linger {seen['user']}")

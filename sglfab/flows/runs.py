@@ -1,0 +1,61 @@
+"""Which server is meant: --run, --profile, --port, or the only live run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sglfab.errors import InputError
+from sglfab.model import Json
+from sglfab.transports.host import Host
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The operator's words. All None: the only live run."""
+
+    run: str | None = None
+    profile: str | None = None
+    port: int | None = None
+
+    def fits(self, run: Json) -> bool:
+        return (
+            (self.run is None or run["id"] == self.run)
+            and (self.profile is None or run["profile"] == self.profile)
+            and (self.port is None or run["plan"]["port"] == self.port)
+        )
+
+    def __str__(self) -> str:
+        parts = (("--run", self.run), ("--profile", self.profile), ("--port", self.port))
+        return " ".join(f"{flag} {value}" for flag, value in parts if value is not None)
+
+
+def all_runs(host: Host) -> list[Json]:
+    """Every recorded run, newest first; each run.json plus dir, alive and exit."""
+    runs: list[Json] = host.call("runs", {"profile": None})["runs"]
+    return runs
+
+
+def live_runs(host: Host, wanted: Wanted | None = None) -> list[Json]:
+    return [run for run in all_runs(host) if run["alive"] and (wanted is None or wanted.fits(run))]
+
+
+def choose(host: Host, wanted: Wanted, *, dead_ok: bool = False) -> Json:
+    """The run that the operator means. Raises InputError no-run or several-runs (with the list)."""
+    fitting = [run for run in all_runs(host) if wanted.fits(run)]
+    live = [run for run in fitting if run["alive"]]
+    if len(live) > 1:
+        listed = ", ".join(f"{run['id']} (port {run['plan']['port']})" for run in live)
+        raise InputError("several-runs", f"{len(live)} live runs fit: {listed}", where=host.label, try_="--run ID")
+    if live:
+        return live[0]
+    if dead_ok and fitting and str(wanted):
+        return fitting[0]
+    raise _none(host, wanted, fitting)
+
+
+def _none(host: Host, wanted: Wanted, dead: list[Json]) -> InputError:
+    named = f" for {wanted}" if str(wanted) else ""
+    if wanted.run and not dead:
+        return InputError("no-such-run", f"no run {wanted.run} is recorded", where=host.label, try_="fab runs")
+    hint = f"fab wait-health --run {dead[0]['id']} (it ended)" if dead else "fab launch --profile NAME, or --url / --log / --pid"
+    return InputError("no-run", f"no live run of ours{named}", where=host.label, try_=hint)

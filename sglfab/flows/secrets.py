@@ -1,0 +1,58 @@
+"""Secrets are fetched on the operator's machine, when they are needed, and kept nowhere."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sglfab.errors import InputError
+from sglfab.model import SecretSource
+
+COMMAND_TIMEOUT_S = 60
+
+
+def resolve(sources: Iterable[SecretSource], environ: Mapping[str, str]) -> dict[str, str]:
+    """target → value. Raises InputError secret-unset, secret-unreadable or secret-command-failed, never with the value."""
+    return {source.target: _one(source, environ) for source in sources}
+
+
+def _one(source: SecretSource, environ: Mapping[str, str]) -> str:
+    if source.env is not None:
+        value = environ.get(source.env, "")
+    elif source.file is not None:
+        value = _from_file(source, Path(source.file).expanduser())
+    else:
+        value = _from_command(source, source.command or "")
+    if not value:
+        raise InputError(
+            "secret-unset",
+            f"the secret {source.target} is empty",
+            where=_where(source),
+            try_=f"export {source.env}=…" if source.env else "",
+        )
+    return value
+
+
+def _where(source: SecretSource) -> str:
+    return f"secrets.{source.target}: {source.env or source.file or source.command}"
+
+
+def _from_file(source: SecretSource, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as why:
+        raise InputError("secret-unreadable", f"cannot read {path}: {why}", where=_where(source)) from None
+
+
+def _from_command(source: SecretSource, command: str) -> str:
+    # The command is the operator's own shell line (`pass show x | head -1`). It may ask on the terminal.
+    try:
+        done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, timeout=COMMAND_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise InputError(
+            "secret-command-failed", f"no answer within {COMMAND_TIMEOUT_S} s", where=_where(source), try_=command
+        ) from None
+    if done.returncode != 0:
+        raise InputError("secret-command-failed", f"exit status {done.returncode}", where=_where(source), try_=command)
+    return done.stdout.decode("utf-8", "replace").strip()

@@ -1,0 +1,109 @@
+"""Wait for a server: follow the host's observations, fold them into a verdict, outlive lost connections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sglfab.diagnosis.judge import Judge
+from sglfab.errors import UnreachableError
+from sglfab.flows.clock import Clock
+from sglfab.flows.events import Report, Said, Watched
+from sglfab.model import Json, Observation, Verdict
+from sglfab.transports.base import ChannelIdle, ChannelLost
+from sglfab.transports.host import Host
+
+IDLE_S = 20.0  # the watcher ticks every second: silence this long is a dead connection
+RETRY_S = 2.0
+
+
+class Interrupted(Exception):
+    """Ctrl-C during a wait. The server is untouched; `verdict` is what was known."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__("interrupted")
+        self.verdict = verdict
+
+
+@dataclass
+class _Follow:
+    """One wait: where its clock and its log stand, so that a new connection goes on where the old one ended."""
+
+    judge: Judge
+    report: Report
+    clock: Clock
+    began: float = field(init=False)
+    now: float = 0.0
+    offset: int | None = None
+
+    def __post_init__(self) -> None:
+        self.began = self.clock.now_s()
+
+    def feed(self, event: Mapping[str, Json], shift: float) -> Verdict:
+        kind, data = event["kind"], event["data"]
+        self.now = max(self.now, event["t"] + shift)
+        if kind == "log":
+            self.offset = data["offset"] + len(data["data"].encode("utf-8", "surrogateescape"))
+        elif kind == "log-reset":
+            self.offset = 0
+        self.judge.feed(Observation(self.now, kind, data))
+        self.report(Watched(self.judge.view(self.now)))
+        return self.judge.verdict(self.now)
+
+
+def wait(
+    host: Host,
+    request: Mapping[str, Json],
+    judge: Judge,
+    *,
+    reconnect_s: float,
+    report: Report,
+    clock: Clock,
+    beside: Callable[[float], Iterator[Observation]] | None = None,
+) -> Verdict:
+    """Follow the `watch` operation until the verdict is not `loading`.
+
+    beside: further observations (`--url`), asked for at every event with the seconds so far.
+    A lost connection is retried for reconnect_s, then the verdict is `unreachable`. Raises Interrupted on Ctrl-C.
+    """
+    follow = _Follow(judge, report, clock)
+    try:
+        while True:
+            try:
+                return _follow_once(host, request, follow, beside)
+            except (ChannelLost, ChannelIdle) as why:
+                report(Said(f"connection to {host.label} lost ({why}); the server is untouched, reconnecting", "warning"))
+                if not _reconnect(host, reconnect_s, clock):
+                    gap = f"{host.label}: no connection for {reconnect_s:.0f} s; the server there is untouched"
+                    known = judge.verdict(follow.now)
+                    return replace(known, verdict="unreachable", gaps=(*known.gaps, gap))
+    except KeyboardInterrupt:
+        raise Interrupted(judge.verdict(follow.now)) from None
+
+
+def _follow_once(
+    host: Host, request: Mapping[str, Json], follow: _Follow, beside: Callable[[float], Iterator[Observation]] | None
+) -> Verdict:
+    shift = follow.clock.now_s() - follow.began if follow.now else 0.0
+    asked = {**request, "from_offset": follow.offset if follow.offset is not None else request.get("from_offset", 0)}
+    with host.stream("watch", asked, idle_s=IDLE_S) as stream:
+        for event in stream:
+            verdict = follow.feed(event, shift)
+            for other in beside(follow.now) if beside else ():
+                follow.judge.feed(other)
+                verdict = follow.judge.verdict(follow.now)
+            if verdict.verdict != "loading":
+                return verdict
+    raise ChannelLost("the watcher on the host ended")
+
+
+def _reconnect(host: Host, reconnect_s: float, clock: Clock) -> bool:
+    until = clock.now_s() + reconnect_s
+    while clock.now_s() < until:
+        try:
+            host.reconnect()
+            host.call("facts", {}, timeout_s=IDLE_S)
+            return True
+        except (UnreachableError, ChannelLost, ChannelIdle):
+            clock.sleep(RETRY_S)
+    return False

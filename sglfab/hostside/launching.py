@@ -1,0 +1,191 @@
+"""`launch`: make the run folder, start the keeper, come back when it says that the server runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from sglfab.hostside.cgroups import oom_counter
+from sglfab.hostside.failure import HostError
+from sglfab.hostside.logind import scope_prefix
+from sglfab.hostside.processes import boot_id
+from sglfab.hostside.runs import describe, point_latest, prune_runs, run_dir
+from sglfab.hostside.state import FULL_DISK, disk_full, private_dir, state_dir, write_atomic, write_json
+
+Json = Dict[str, Any]
+_ANSWER_S = 30.0
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sglfab.hostside.keeper import main; sys.exit(main())"
+
+
+def launch(request: Json, emit: Callable[[Json], None], stdin_closed: threading.Event) -> Json:
+    """Start the plan's server; {"run", "warnings", "removed"} once the keeper reported main's pid and start time.
+
+    Raises HostError disk-full, run-exists, secret-in-plan, launch-failed; after any of them nothing of the run is left.
+    """
+    secrets: Dict[str, str] = request.get("secrets") or {}
+    _refuse_visible(secrets, request)
+    umask = os.umask(0o077)
+    state = state_dir(request)
+    folder = _make_folder(state, request["run_id"])
+    try:
+        probe = _probe_file(state, request.get("probe"))
+        _write_files(folder, request)
+        warnings = _start(_order(request, folder, probe=probe, secrets=secrets, umask=umask))
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise _explain(error, folder) from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    finally:
+        os.umask(umask)
+    return _finish(state, folder, request, warnings)
+
+
+def _finish(state: str, folder: str, request: Json, warnings: List[str]) -> Json:
+    """The server runs: from here on a failure is only a warning."""
+    removed: List[str] = []
+    try:
+        point_latest(state, request["profile"], folder)
+        if request.get("keep_runs"):
+            removed = prune_runs(state, keep=int(request["keep_runs"]))["removed"]
+    except OSError as error:
+        warnings.append("the run is recorded, but: %s" % error)
+    return {"run": describe(folder), "warnings": warnings, "removed": removed}
+
+
+def _refuse_visible(secrets: Dict[str, str], request: Json) -> None:
+    """A secret's value must not stand in anything that we write."""
+    text = json.dumps([request.get(k) for k in ("plan", "script", "starter", "patch_manifest", "run_id")])
+    for target, value in secrets.items():
+        if len(value) >= 8 and json.dumps(value)[1:-1] in text:
+            what = "the value of the secret %s also stands in the plan, so it would be written to the host" % target
+            raise HostError("secret-in-plan", what, try_="take it out of args: and env: of the profile")
+
+
+def _make_folder(state: str, run_id: str) -> str:
+    folder = run_dir(state, run_id)
+    private_dir(os.path.dirname(folder))
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError as error:
+        raise HostError("run-exists", "a run of this id exists already", where=folder, try_="launch again") from error
+    except OSError as error:
+        raise _explain(error, folder) from error
+    return folder
+
+
+def _explain(error: OSError, folder: str) -> HostError:
+    if error.errno in FULL_DISK:
+        return disk_full(folder)
+    what = "the server could not be started: %s" % (error.strerror or error)
+    return HostError("launch-failed", what, where=str(error.filename or folder), exit_code=1)
+
+
+def _probe_file(state: str, probe: Optional[Json]) -> Optional[str]:
+    """Put the probe beside the runs, named by its hash; the patched files load it from there."""
+    if not probe:
+        return None
+    path = os.path.join(private_dir(os.path.join(state, "probes")), "%s.py" % probe["sha"])
+    write_atomic(path, probe["source"].encode("utf-8"))
+    return path
+
+
+def _write_files(folder: str, request: Json) -> None:
+    write_atomic(os.path.join(folder, "launch.sh"), request["script"].encode("utf-8", "surrogateescape"), 0o700)
+    if request.get("starter"):
+        write_atomic(os.path.join(folder, "start.py"), request["starter"].encode("utf-8", "surrogateescape"))
+    os.close(os.open(os.path.join(folder, "server.log"), os.O_WRONLY | os.O_CREAT, 0o600))
+    if request.get("probe"):
+        os.mkdir(os.path.join(folder, "trace"), 0o700)
+    write_json(os.path.join(folder, "run.json"), _run(request, folder))
+
+
+def _run(request: Json, folder: str) -> Json:
+    now = time.time()
+    kept = {k: request.get(k) for k in ("profile", "plan", "operator", "laptop", "sglang_version", "patch_manifest")}
+    return {
+        "id": request["run_id"],
+        **kept,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(now)),
+        "created_wall": now,
+        "boot_id": boot_id(),
+        "main": None,
+        "keeper": None,
+        "adopted": False,
+        "log": os.path.join(folder, "server.log"),
+        "secret_targets": sorted(request.get("secrets") or {}),
+        "oom": oom_counter(os.getpid()),
+    }
+
+
+def _order(request: Json, folder: str, *, probe: Optional[str], secrets: Dict[str, str], umask: int) -> Json:
+    env = {k: v for k, v in os.environ.items() if k not in ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_SECRETS_FD")}
+    if probe:
+        env.update(SGLFAB_TRACE_DIR=os.path.join(folder, "trace"), SGLFAB_PROBE=probe)
+    env.update({k[len("env.") :]: v for k, v in secrets.items() if k.startswith("env.")})
+    return {
+        "dir": folder,
+        "run": _run(request, folder),
+        "script": os.path.join(folder, "launch.sh"),
+        "env": env,
+        "secrets": {k: v for k, v in secrets.items() if k.startswith("args.")},
+        "umask": umask,
+    }
+
+
+def _start(order: Json) -> List[str]:
+    """Start the keeper, where systemd would kill it at logout in a scope of its own. Returns warnings."""
+    prefix, warnings = scope_prefix(order["run"]["id"])
+    answer = _keeper(prefix, order)
+    if answer is None and prefix:
+        warnings.append("systemd-run --user --scope did not work: this server may be killed when you log out")
+        answer = _keeper([], order)
+    if answer is None:
+        what = "the keeper ended without an answer"
+        raise HostError("launch-failed", what, where=_last_words(order["dir"]), exit_code=1)
+    if "errno" in answer:
+        raise OSError(answer["errno"], answer["what"], order["dir"])
+    return warnings
+
+
+def _keeper(prefix: List[str], order: Json) -> Optional[Json]:
+    """Run one keeper and wait for its answer; None where it ended without one."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the bundle or the checkout
+    argv = [*prefix, sys.executable, "-I", "-S", "-c", _BOOT, root, "sglfab-keeper", order["run"]["id"]]
+    log = open(os.path.join(order["dir"], "keeper.log"), "ab")  # noqa: SIM115 - handed to the keeper, closed right below
+    with log:
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+    line, timely = _converse(process, json.dumps(order).encode("ascii"))
+    if not timely:
+        process.kill()
+    process.returncode = process.returncode if process.poll() is not None else 0  # it outlives us: no ResourceWarning
+    return json.loads(line.decode("ascii")) if line.endswith(b"\n") else None
+
+
+def _converse(process: "subprocess.Popen[bytes]", order: bytes) -> Tuple[bytes, bool]:
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        with process.stdin:
+            process.stdin.write(order)
+    except BrokenPipeError:
+        pass  # it ended before it read its order; the missing answer says so
+    with process.stdout:
+        if not select.select([process.stdout], [], [], _ANSWER_S)[0]:
+            return b"", False
+        return process.stdout.readline(), True
+
+
+def _last_words(folder: str) -> str:
+    try:
+        with open(os.path.join(folder, "keeper.log"), encoding="utf-8", errors="replace") as file:
+            return " ".join(file.read()[-300:].split())
+    except OSError:
+        return folder

@@ -1,0 +1,160 @@
+"""Lines → records: who says it (rank), when, and what kind of text it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sglfab.logs.envelope import Unwrapped
+
+# Kinds. Only some of them may carry a cause: prompts and arguments may hold any words.
+LOG, ACCESS, REQUEST, ARGS, RUNTIME = "log", "access", "request", "args", "runtime"
+BAR, FRAME, CODE, TRACEBACK, CHAIN, BLANK = "bar", "frame", "code", "traceback", "chain", "blank"
+NATIVE, KERNEL, PLAIN, USAGE = "native", "kernel", "plain", "usage"
+
+PREFIX = r"\[(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<rank>(?: [A-Z][A-Z_]*\d+)*)\] ?"
+_PREFIXED = re.compile("^" + PREFIX)
+_GLUED = re.compile(r"(?<!^)\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z][A-Z_]*\d+)*\] |(?<=[\]C])Traceback \(most ")
+_BAR = re.compile(r"\d{1,3}%(?: Completed)? ?\|")
+_BAR_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]]*)?\]")
+_ACCESS = re.compile(r'^(?:INFO: +)?[\w.:\[\]-]+(?: - -)? (?:- )?"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH) \S+ HTTP/[\d.]+" \d{3}')
+_REQUEST = re.compile(
+    r"^(?:INFO: +)?(?:Receive: |Finish: |Received? (?:request|output)\b|Request \S+ (?:received|finished|aborted)|Abort(?:ed)? request|obj=|"
+    r"Prompt: |Input: |User: |\{['\"](?!log['\"]))|GenerateReqInput\(|ChatCompletionRequest\("
+)
+_RUNTIME = re.compile(r"^(?:Prefill|Decode|Mixed|Extend|Verify) batch\b")
+_ARGS = re.compile(r"^server_args=")
+_FRAME = re.compile(r'^ {2}File "[^"]*", line \d+(?:, in .+)?$')
+_FRAME_CUT = re.compile(r'^ {2}File "')
+_CHAIN = re.compile(
+    r"^(?:During handling of the above exception, another exception occurred:|"
+    r"The above exception was the direct cause of the following exception:)$"
+)
+_TORCH = re.compile(r"^(?:\[rank(?P<rank>\d+)\]: ?)?\[(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d[.\d]* [\w.]+:\d+\] ")
+_RANKED = re.compile(r"^\[rank(?P<rank>\d+)\]:")
+_NCCL = re.compile(r"^(?:\[[\d :.-]+\] )?[\w.-]+:\d+:\d+ \[(?P<dev>\d+)\] .*?NCCL (?:WARN|INFO|ERROR)\b|^.{0,80}\bNCCL WARN\b")
+_USAGE = re.compile(r"^(?:usage: | {12,}\[--| {12,}--)")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One statement of one process. text: without prefix; shown: as printed, collector's wrapping removed."""
+
+    line: int
+    kind: str
+    text: str
+    shown: str
+    rank: str | None = None
+    time: str | None = None
+    repeated: int = 0
+    level: str = ""  # of torch's C++ log: I, W, E, F
+    prefixed: bool = False
+
+    @property
+    def source(self) -> str:
+        return "kernel" if self.kind == KERNEL else "log"
+
+
+def parse(line: int, unwrapped: Unwrapped) -> Iterator[Record]:
+    """The records of one line: bars joined by "\\r" and log text glued to them come apart."""
+    if unwrapped.kernel:
+        yield Record(line, KERNEL, unwrapped.text, unwrapped.text)
+        return
+    text = unwrapped.text
+    if not text:
+        yield Record(line, BLANK, "", "")
+        return
+    for piece in text.split("\r") if "\r" in text else (text,):
+        if piece:
+            for part in _unglue(piece):
+                yield _record(line, part, unwrapped.repeated)
+
+
+def _unglue(piece: str) -> Iterator[str]:
+    """A log line that another process wrote into the middle of this one starts a part of its own."""
+    if piece.startswith("[20"):
+        head = _PREFIXED.match(piece)
+        if head and (_ARGS.match(piece, head.end()) or not _may_be_cut(piece[head.end() :])):
+            yield piece
+            return
+    start = 0
+    for found in _GLUED.finditer(piece):
+        if found.start() > start:
+            yield piece[start : found.start()]
+        start = found.start()
+    yield piece[start:]
+
+
+def _may_be_cut(message: str) -> bool:
+    """Whether a log message may hold another one: a traceback or a bar, never a request, arguments or a quotation."""
+    return not any(mark in message for mark in ("'", '"', "`")) and not _REQUEST.match(message)
+
+
+def _record(line: int, text: str, repeated: int) -> Record:
+    found = _PREFIXED.match(text) if text.startswith("[2") else None
+    if found:
+        message = text[found.end() :]
+        rank = found["rank"].strip() or None
+        return Record(line, _log_kind(message), message, text, rank, found["time"], repeated, prefixed=True)
+    kind, rank, level = _bare_kind(text)
+    return Record(line, kind, text, text, rank, None, repeated, level)
+
+
+def _log_kind(message: str) -> str:
+    if message.startswith("server_args="):
+        return ARGS
+    if _RUNTIME.match(message):
+        return RUNTIME
+    if message.startswith("INFO: ") or '"' in message:
+        if _ACCESS.match(message):
+            return ACCESS
+    if _REQUEST.search(message):
+        return REQUEST
+    if message.endswith("Traceback (most recent call last):"):
+        return TRACEBACK
+    if "%" in message and _BAR.search(message) and _BAR_END.search(message):
+        return BAR
+    return LOG
+
+
+def _bare_kind(text: str) -> tuple[str, str | None, str]:
+    first = text[0]
+    if first == " ":
+        if _FRAME_CUT.match(text):
+            return FRAME, None, ""
+        if text.isspace():
+            return BLANK, None, ""
+        if "%" in text and _BAR.search(text):
+            return BAR, None, ""
+        if _USAGE.match(text):
+            return USAGE, None, ""
+        return CODE, None, ""
+    if "%" in text and _BAR.search(text) and (_BAR_END.search(text) or "?" in text):
+        return BAR, None, ""
+    if first == "[":
+        if found := _TORCH.match(text):
+            return NATIVE, _tp(found["rank"]), found["level"]
+        if found := _RANKED.match(text):
+            return PLAIN, _tp(found["rank"]), ""
+    if "Traceback (most recent call last):" in text and len(text) < 200:
+        return TRACEBACK, None, ""
+    if _CHAIN.match(text):
+        return CHAIN, None, ""
+    if "NCCL" in text and (found := _NCCL.match(text)):
+        return NATIVE, _tp(found["dev"]), "W" if "NCCL WARN" in text else "I"
+    if text.startswith("server_args="):
+        return ARGS, None, ""
+    if text.startswith("usage: "):
+        return USAGE, None, ""
+    if _RUNTIME.match(text):
+        return RUNTIME, None, ""
+    if _ACCESS.match(text):
+        return ACCESS, None, ""
+    if _REQUEST.search(text):
+        return REQUEST, None, ""
+    return PLAIN, None, ""
+
+
+def _tp(number: str | None) -> str | None:
+    return f"TP{number}" if number is not None else None

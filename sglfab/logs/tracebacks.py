@@ -1,0 +1,245 @@
+"""Tracebacks joined per process although the pieces of several arrive interleaved, with their exception chains."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from sglfab.logs import records
+from sglfab.logs.records import Record
+
+MAX_FAILURES = 96  # kept in full; ranks of later ones are as good as those
+MAX_LINES = 600  # of one traceback
+MAX_DETAILS = 80  # lines that follow an exception line
+_FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
+_RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
+_MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
+_FATAL_HEAD = re.compile(
+    r"\bhit an exception\b|^Initialization failed|^Process \S+:|scheduler.*(?:failed|exception)|worker .*(?:failed|exception)", re.I
+)
+_HARMLESS_HEAD = re.compile(
+    r"ASGI application|Exception ignored in|never retrieved|Exception in callback|^Ignore import error|"
+    r"^(?:Failed|Fail|Warning|Error (?:in|while) (?:process|handl|generat|stream|request))|health check|/v1/|traceback for reference",
+    re.I,
+)
+_HINTS = ("Possible solutions:", "Suggestion:", "Suggestions:")
+
+
+@dataclass
+class Raised:
+    """An exception line with what follows it up to the next log line."""
+
+    line: int
+    text: str
+    details: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass
+class Part:
+    """One traceback of a chain."""
+
+    line: int
+    frames: list[tuple[str, str]] = field(default_factory=list)  # (file, function)
+    raised: Raised | None = None
+
+
+@dataclass
+class Failure:
+    """A traceback, chain included: parts[0] is what happened first. fatal None: only what follows can tell."""
+
+    line: int
+    rank: str | None
+    time: str | None
+    head: str
+    fatal: bool | None
+    parts: list[Part]
+    lines: list[str] = field(default_factory=list)
+    open: bool = True
+    hinting: bool = False
+    chained: bool = False
+    after_blank: bool = False
+
+    @property
+    def root(self) -> Raised | None:
+        return next((p.raised for p in self.parts if p.raised), None)
+
+    @property
+    def frames(self) -> list[tuple[str, str]]:
+        return [f for p in self.parts for f in p.frames]
+
+    def frame_text(self) -> str:
+        """Every frame as "file:function", one a line: what signatures search."""
+        return "\n".join(f"{file}:{func}" for file, func in self.frames)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a record stands: role is head, frame, raised, detail, hint or other."""
+
+    failure: Failure
+    role: str
+
+
+class Assembler:
+    """Feed records in order; each comes back placed in a failure, or as None when it stands outside of all."""
+
+    def __init__(self) -> None:
+        self.failures: list[Failure] = []
+        self.count = 0
+        self._open: list[Failure] = []
+        self._current: Failure | None = None
+        self._last_plain: Record | None = None
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._open)
+
+    def feed(self, record: Record) -> Placed | None:
+        if record.kind == records.TRACEBACK:
+            return self._begin(record)
+        if record.prefixed or record.kind in _OUTSIDE:
+            self._outside(record)
+            return None
+        if not self._open:
+            self._last_plain = record if record.kind == records.PLAIN else self._last_plain
+            return None
+        failure = self._owner(record)
+        return Placed(failure, self._append(failure, record)) if failure else None
+
+    def _begin(self, record: Record) -> Placed:
+        chained = next((f for f in self._by_recency() if f.chained), None) if not record.prefixed else None
+        if chained:
+            chained.chained = False
+            chained.parts.append(Part(record.line))
+            chained.lines.append(record.text)
+            self._current = chained
+            return Placed(chained, "head")
+        head = self._head(record)
+        failure = Failure(record.line, record.rank, record.time, head, _fatal(head), [Part(record.line)])
+        self.count += 1
+        if len(self.failures) < MAX_FAILURES:
+            self.failures.append(failure)
+        self._close_same(record)
+        self._open.append(failure)
+        del self._open[:-64]
+        self._current = failure
+        return Placed(failure, "head")
+
+    def _head(self, record: Record) -> str:
+        before = record.text.partition("Traceback (most recent call last)")[0].strip()
+        if not before and self._last_plain and record.line - self._last_plain.line <= 2:
+            before = self._last_plain.text
+        self._last_plain = None
+        return before
+
+    def _close_same(self, record: Record) -> None:
+        """A process that begins a new traceback, or logs, has ended the one before."""
+        for failure in self._open:
+            if failure.rank == record.rank and _ended(failure):
+                failure.open = False
+        self._open = [f for f in self._open if f.open]
+
+    def _outside(self, record: Record) -> None:
+        if not self._open:
+            return
+        if record.kind in (records.BAR, records.NATIVE, records.KERNEL):
+            return
+        self._close_same(record)
+        if record.rank is None:
+            for failure in self._open:
+                if _ended(failure):
+                    failure.open = False
+            self._open = [f for f in self._open if f.open]
+        if self._current and not self._current.open:
+            self._current = None
+
+    def _by_recency(self) -> list[Failure]:
+        rest = [f for f in reversed(self._open) if f is not self._current]
+        return [self._current, *rest] if self._current and self._current.open else rest
+
+    def _owner(self, record: Record) -> Failure | None:
+        """The open traceback that this line continues: the current one unless another one awaits exactly this line."""
+        candidates = self._by_recency()
+        if not candidates:
+            return None
+        if len(candidates) > 1:
+            for failure in candidates:
+                if self._awaits(failure, record.text):
+                    self._current = failure
+                    return failure
+            if record.kind in (records.FRAME, records.CODE, records.PLAIN):
+                unended = [f for f in candidates if not _ended(f)]
+                if unended and _ended(candidates[0]) and record.kind != records.PLAIN:
+                    self._current = unended[0]
+                    return unended[0]
+        self._current = candidates[0]
+        return candidates[0]
+
+    def _awaits(self, failure: Failure, text: str) -> bool:
+        position = len(failure.lines)
+        for other in self.failures[:4]:
+            if other is failure or len(other.lines) <= position or other.lines[position] != text:
+                continue
+            if position == 0 or failure.lines[-2:] == other.lines[max(0, position - 2) : position]:
+                return True
+        return False
+
+    def _append(self, failure: Failure, record: Record) -> str:
+        text = record.text
+        if len(failure.lines) < MAX_LINES:
+            failure.lines.append(text)
+        part = failure.parts[-1]
+        if record.kind == records.CHAIN:
+            failure.chained, failure.hinting = True, False
+            return "other"
+        if record.kind == records.BLANK:
+            failure.hinting = False
+            failure.after_blank = True
+            return "other"
+        if record.kind in (records.FRAME, records.CODE) and part.raised is None:
+            if (found := _FRAME.match(text)) and len(part.frames) < 200:
+                part.frames.append((found["file"], found["func"]))
+            return "frame"
+        if part.raised is None:
+            if not _RAISED.match(text) and not part.frames:
+                return "other"
+            part.raised = Raised(record.line, text)
+            return "raised"
+        return self._detail(failure, part.raised, record)
+
+    def _detail(self, failure: Failure, raised: Raised, record: Record) -> str:
+        if record.text.startswith(_HINTS):
+            failure.hinting = True
+        if failure.hinting:
+            if record.text.startswith("Open an issue"):
+                failure.hinting = False
+            return "hint"
+        if len(raised.details) < MAX_DETAILS:
+            raised.details.append((record.line, record.text))
+            return "detail"
+        return "other"
+
+
+_OUTSIDE = frozenset(
+    (
+        records.LOG,
+        records.ACCESS,
+        records.REQUEST,
+        records.ARGS,
+        records.RUNTIME,
+        records.BAR,
+        records.NATIVE,
+        records.KERNEL,
+        records.USAGE,
+    )
+)
+
+
+def _ended(failure: Failure) -> bool:
+    return failure.parts[-1].raised is not None and not failure.chained
+
+
+def _fatal(head: str) -> bool | None:
+    if _FATAL_HEAD.search(head):
+        return True
+    return False if _HARMLESS_HEAD.search(head) else None

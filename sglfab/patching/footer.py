@@ -1,0 +1,114 @@
+"""The marked block at the end of a patched file: written, found and cut off again, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sglfab.patching.taps import PatchSet, Tap
+
+# Always two newlines, whatever the file ends with: cutting needs no guess.
+SEPARATOR = "\n\n"
+_BEGIN = re.compile(r"^# >>> sglfab (?P<set>\S+) (?P<sha>[0-9a-f]{64}) >>>$", re.MULTILINE)
+_ANY_MARK = re.compile(r"^# (?:>>>|<<<) sglfab\b", re.MULTILINE)
+END = "# <<< sglfab <<<\n"
+
+# Nothing but `os.environ.get` runs in a server that was not launched to trace. BaseException: a SystemExit at import kills
+# a scheduler without a word (seen in 0.5.23); Ctrl-C stays the operator's.
+_FOOTER = """\
+# >>> sglfab {set} {sha} >>>
+# Appended by `fab patch-debug`, cut off by `fab unpatch-debug`. Does nothing unless SGLFAB_TRACE_DIR is set.
+def _sglfab_footer(namespace):
+    import os
+
+    if not os.environ.get("SGLFAB_TRACE_DIR"):
+        return
+    import importlib.util
+    import json
+    import sys
+
+    taps = [
+{taps}    ]
+    probe = sys.modules.get("sglfab_probe")
+    if probe is None:
+        spec = importlib.util.spec_from_file_location("sglfab_probe", os.environ["SGLFAB_PROBE"])
+        probe = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(probe)
+        sys.modules["sglfab_probe"] = probe
+    probe.install(namespace, {module}, json.loads({about}), [json.loads(tap) for tap in taps])
+
+
+try:
+    _sglfab_footer(globals())
+except KeyboardInterrupt:
+    raise
+except BaseException as _sglfab_error:
+    try:
+        import sys as _sglfab_sys
+
+        print("sglfab: no trace of %s: %r" % (__name__, _sglfab_error), file=_sglfab_sys.stderr, flush=True)
+    except Exception:
+        pass
+finally:
+    del _sglfab_footer
+"""
+
+
+@dataclass(frozen=True)
+class Footer:
+    """A whole footer at the end of a text: `original` is the text without it, whose sha256 was `original_sha256`."""
+
+    set_name: str
+    original_sha256: str
+    original: str
+    block: str
+
+    @property
+    def intact(self) -> bool:
+        return sha256(self.original) == self.original_sha256
+
+
+@dataclass(frozen=True)
+class BrokenFooter:
+    """Marks of ours that do not form one whole footer at the end."""
+
+    reason: str
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def append(original: str, patch_set: PatchSet, module: str, taps: Sequence[Tap], *, modules: Sequence[str]) -> str:
+    """`original` with the footer that installs `taps` (those of `module` that this release has).
+
+    modules: every file that gets a footer; the probe's proof waits for all of them.
+    """
+    about = {"set": patch_set.name, "modules": list(modules), "max_mb": patch_set.max_mb}
+    block = _FOOTER.format(
+        set=patch_set.name,
+        sha=sha256(original),
+        module=repr(module),
+        about=repr(json.dumps(about)),
+        taps="".join(f"        {json.dumps(tap.to_json())!r},\n" for tap in taps),
+    )
+    return original + SEPARATOR + block + END
+
+
+def find(text: str) -> Footer | BrokenFooter | None:
+    """The footer of a text, None where no mark of ours stands in it."""
+    marks = _ANY_MARK.findall(text)
+    if not marks:
+        return None
+    begins = list(_BEGIN.finditer(text))
+    if len(begins) != 1 or len(marks) != 2:
+        return BrokenFooter(f"{len(marks)} marks of a footer instead of 2")
+    start = begins[0].start()
+    if not text.endswith("\n" + END):
+        return BrokenFooter("something stands after the footer, or its end mark is gone")
+    if text[:start][-len(SEPARATOR) :] != SEPARATOR:
+        return BrokenFooter("the empty lines before the footer were changed")
+    return Footer(begins[0]["set"], begins[0]["sha"], text[: start - len(SEPARATOR)], text[start:])

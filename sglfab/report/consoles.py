@@ -1,0 +1,47 @@
+"""Where the answer and the progress go, and what the terminal there can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console
+
+
+def answer_console() -> Console:
+    """stdout: the answer. Honours NO_COLOR, FORCE_COLOR and COLUMNS, as Rich does."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def progress_console() -> Console:
+    """stderr: the progress. Moves the cursor only on a real terminal, also where CI asks for colours (FORCE_COLOR)."""
+    plain = Console(stderr=True)
+    interactive = plain.file.isatty() and not plain.is_dumb_terminal
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, force_interactive=interactive)
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """The signs that the console's encoding can write."""
+
+    done: str
+    failed: str
+    skipped: str
+    warning: str
+    bar: str
+    track: str
+    slowest: str
+    dot: str
+    ellipsis: str
+
+
+UNICODE = Glyphs("✓", "✗", "–", "!", "━", "─", "◂ slowest", " · ", "…")
+ASCII = Glyphs("+", "x", "-", "!", "#", ".", "< slowest", " | ", "...")
+
+
+def glyphs(console: Console) -> Glyphs:
+    return ASCII if console.options.ascii_only else UNICODE
+
+
+def on_terminal(console: Console) -> bool:
+    """Whether lines are wrapped for a person; elsewhere they stay whole, for grep."""
+    return console.is_terminal

@@ -1,0 +1,100 @@
+"""A snapshot of a wait as lines for the live view: ranks, health, what is left, the last log line."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from sglfab.model import RankProgress, StageSpan, WatchView
+from sglfab.report.consoles import Glyphs
+from sglfab.report.durations import spoken
+from sglfab.report.printable import one_line
+from sglfab.report.redact import Redactor
+from sglfab.report.stages import RankGroup, current_span, eta_text, fitting, grouped, stage_name
+
+BAR_WIDTH = 16
+HEALTH = {
+    "": "not asked yet",
+    "refused": "refused",
+    "503": "503, not ready",
+    "200": "200",
+    "timeout": "no answer",
+    "other": "an unexpected answer",
+}
+_AROUND = 4  # lines of the picture that are no rank: the headline, what is done, what is left, the last log line
+
+
+def table(view: WatchView, *, redactor: Redactor, signs: Glyphs, width: int, height: int) -> list[Text]:
+    """Lines of at most `width` columns, at most `height` of them; the headline is the caller's."""
+    groups, left_out = fitting(_groups(view), max(2, height - _AROUND))
+    lines = _rank_rows(groups, signs)
+    if left_out:
+        lines.append(Text(f"{signs.ellipsis} and {left_out} more rows", style="dim"))
+    lines += [line for line in (_done(view, signs), _left(view), _last_line(view, redactor, signs)) if line]
+    for line in lines:
+        line.truncate(width, overflow="crop")
+    return lines[:height]
+
+
+def headline(view: WatchView, elapsed_s: float, signs: Glyphs) -> Text:
+    """`load-weights · 3m20s · /health refused · 9 processes`."""
+    parts = [spoken(elapsed_s), f"/health {HEALTH.get(view.http, view.http)}"]
+    if view.alive is not None:
+        parts.append(f"{view.alive} process{'' if view.alive == 1 else 'es'} alive")
+    return Text(stage_name(view.stage, view.draft), style="bold") + Text(signs.dot + signs.dot.join(parts))
+
+
+def bar(progress: float | None, signs: Glyphs, width: int = BAR_WIDTH) -> Text:
+    if progress is None:
+        return Text(signs.track * width, style="dim")
+    filled = round(min(1.0, max(0.0, progress)) * width)
+    return Text(signs.bar * filled) + Text(signs.track * (width - filled), style="dim")
+
+
+def _groups(view: WatchView) -> tuple[RankGroup, ...]:
+    if view.ranks:
+        return grouped(view.ranks)
+    span = current_span(view.timeline)
+    if span is None or span.progress is None:
+        return ()
+    return (RankGroup("", RankProgress("", span.stage, span.draft, span.progress), slowest=False),)
+
+
+def _rank_rows(groups: tuple[RankGroup, ...], signs: Glyphs) -> list[Text]:
+    names = max((cell_len(group.label) for group in groups), default=0)
+    stages = max((len(stage_name(g.progress.stage, g.progress.draft)) for g in groups), default=0)
+    return [_rank_row(group, names, stages, signs) for group in groups]
+
+
+def _rank_row(group: RankGroup, names: int, stages: int, signs: Glyphs) -> Text:
+    at = group.progress
+    percent = "" if at.progress is None else f"{at.progress:.0%}"
+    row = Text(f"{group.label:<{names}}  {stage_name(at.stage, at.draft):<{stages}}  ")
+    row += bar(at.progress, signs) + Text(f" {percent:>4}  {at.detail}")
+    return row + Text(f"  {signs.slowest}", style="yellow") if group.slowest else row
+
+
+def _done(view: WatchView, signs: Glyphs) -> Text | None:
+    spans = [s for s in view.timeline if s.end_s is not None and s.start_s is not None]
+    if not spans:
+        return None
+    return Text("done  " + signs.dot.join(map(_span_text, spans)), style="dim")
+
+
+def _span_text(span: StageSpan) -> str:
+    assert span.start_s is not None  # the caller chose those that have both
+    assert span.end_s is not None
+    return f"{stage_name(span.stage, span.draft)} {spoken(span.end_s - span.start_s)}"
+
+
+def _left(view: WatchView) -> Text | None:
+    span = current_span(view.timeline)
+    words = eta_text(span) if span else ""
+    return Text("left  " + words, style="dim") if words else None
+
+
+def _last_line(view: WatchView, redactor: Redactor, signs: Glyphs) -> Text | None:
+    if not view.last_line:
+        return None
+    age = "" if view.last_line_age_s is None else f"{spoken(view.last_line_age_s)} ago: "
+    return Text("log   " + age + one_line(redactor.text(view.last_line)), style="dim")

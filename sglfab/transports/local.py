@@ -1,0 +1,166 @@
+"""argv on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+from sglfab.transports.base import Channel, ChannelIdle, ChannelLost
+from sglfab.transports.lines import LineBuffer
+
+_END_S = 5.0
+
+
+class LocalTransport:
+    """Programs on this machine, with the operator's environment, out of reach of the terminal's Ctrl-C."""
+
+    label = "local"
+
+    def open(self, argv: Sequence[str]) -> Channel:
+        """Start argv (`~/` in argv[0] is the home). What cannot be started ends with 126 or 127, as in a shell."""
+        try:
+            return LocalChannel((os.path.expanduser(argv[0]), *argv[1:]))
+        except OSError as why:
+            status = 127 if isinstance(why, (FileNotFoundError, NotADirectoryError)) else 126
+            return Unstarted(status, f"{argv[0]}: {why.strerror}")
+
+    def close(self) -> None:
+        """Nothing is kept open between programs."""
+
+
+class Unstarted:
+    """The channel of a program that could not be started."""
+
+    def __init__(self, status: int, stderr: str) -> None:
+        self._status, self._stderr = status, stderr
+
+    def send(self, data: bytes) -> None:
+        raise ChannelLost(self._stderr)
+
+    def lines(self, *, idle_s: float) -> Iterator[bytes]:
+        return iter(())
+
+    def wait(self, *, timeout_s: float) -> int:
+        return self._status
+
+    def stderr_tail(self) -> str:
+        return self._stderr
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class LocalChannel:
+    """A child of ours in a session of its own: Ctrl-C in the terminal must not kill an operation half way."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        # stderr in a file needs no reader: the child can never block on it.
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the channel
+        self._buffer, self._reading, self._closed = LineBuffer(), threading.Lock(), False
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._stderr.close()
+            raise
+        self._wake_out, self._wake_in = os.pipe()
+
+    def send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._process.stdin.write(view) :]
+        except (OSError, ValueError) as why:
+            raise ChannelLost(f"the program on this machine is gone: {why}") from None
+
+    def lines(self, *, idle_s: float) -> Iterator[bytes]:
+        while True:
+            line = self._buffer.pop()
+            if line is not None:
+                yield line
+            elif self._buffer.ended:
+                return
+            else:
+                self._buffer.feed(self._read(idle_s))
+
+    def _read(self, idle_s: float) -> bytes:
+        with self._reading:
+            if self._closed:
+                raise ChannelLost("the channel was closed on this side")
+            assert self._process.stdout is not None
+            out = self._process.stdout.fileno()
+            ready, _, _ = select.select([out, self._wake_out], [], [], idle_s)
+            if self._wake_out in ready:
+                raise ChannelLost("the channel was closed on this side")
+            if not ready:
+                raise ChannelIdle(f"nothing came from this machine for {idle_s:g} s")
+            return os.read(out, 65536)
+
+    def wait(self, *, timeout_s: float) -> int:
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ChannelIdle(f"the program did not end within {timeout_s:g} s") from None
+
+    def stderr_tail(self) -> str:
+        if self._stderr.closed:
+            return ""
+        # pread: the child shares the file's offset with us.
+        size = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), 4096, max(0, size - 4096)).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        os.write(self._wake_in, b"x")
+        try:
+            self._end()
+        finally:
+            with self._reading:
+                self._free()
+
+    def _end(self) -> None:
+        """Close stdin, let it end by itself, kill it when it does not."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._drain_until(time.monotonic() + _END_S)
+        finally:
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+
+    def _drain_until(self, deadline: float) -> None:
+        """Read on while it ends: a program that is blocked on a full pipe never sees that its stdin is closed."""
+        assert self._process.stdout is not None
+        out = self._process.stdout.fileno()
+        with self._reading:
+            while self._process.poll() is None and time.monotonic() < deadline:
+                ready, _, _ = select.select([out], [], [], 0.05)
+                if ready and not os.read(out, 65536):
+                    break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+
+    def _free(self) -> None:
+        for pipe in (self._process.stdout, self._stderr):
+            if pipe is not None:
+                pipe.close()
+        os.close(self._wake_out)
+        os.close(self._wake_in)

@@ -1,0 +1,184 @@
+"""The operator's desk: which project, which hosts, how to answer. One Desk a task, one Seat a host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from invoke.exceptions import Exit
+
+from sglfab.errors import ExitCode, InputError, SglfabError
+from sglfab.flows.clock import Clock, SystemClock
+from sglfab.flows.events import Report
+from sglfab.flows.identity import Operator, operator
+from sglfab.flows.judging import Foreign
+from sglfab.flows.runs import Wanted
+from sglfab.flows.wait import Interrupted
+from sglfab.model import SCHEMA, Json, Profile
+from sglfab import profiles
+from sglfab.profiles import hosts as known_hosts
+from sglfab.project import Project, open_project
+from sglfab.report import errors, json_out
+from sglfab.report.redact import Redactor
+from sglfab.transports import local, ssh
+from sglfab.transports.host import Host
+
+from . import edge
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one host answered: the JSON object, the exit code, and how to show it to a person."""
+
+    payload: Json
+    exit_code: int = 0
+    show: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One host, ready for one operation."""
+
+    host: Host
+    desk: Desk
+    report: Report
+
+    @property
+    def project(self) -> Project:
+        return self.desk.project
+
+
+@dataclass
+class Desk:
+    """One task's view of the world. dry: --dry-run, or Invoke's own -R."""
+
+    c: Any
+    project: Project
+    json: bool
+    dry: bool
+    operator: Operator
+    clock: Clock = field(default_factory=SystemClock)
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
+
+    @classmethod
+    def open(cls, c: Any, *, json: bool, configs: str | None = None, dry_run: bool = False) -> Desk:
+        root = Path(__file__).resolve().parent.parent
+        project = open_project(root, configs=configs, environ=os.environ)
+        return cls(c, project, json, dry_run or bool(c.config.run.dry), operator(os.environ))
+
+    def hide(self, secret_values: Sequence[str]) -> None:
+        """From here on these values show as *** wherever we print."""
+        self.redactor = Redactor(tuple(secret_values))
+
+    def load(self, name: str | None, sets: Sequence[str] | None = None, *, deadline: str | None = None) -> Profile:
+        """The profile that the operator named, with --set and --deadline applied. Raises InputError."""
+        if not name:
+            raise InputError("no-profile", "which profile?", where="--profile", try_="fab profiles")
+        asked = list(sets or ())
+        if deadline is not None:
+            asked.append(f"wait.deadline_s={self.seconds(deadline)}")
+        return profiles.load(self.project, name, sets=tuple(asked))
+
+    def wanted(self, run: str | None, profile: str | None, port: str | None) -> Wanted:
+        return Wanted(run=run, profile=profile, port=self.number(port, "--port", most=65535))
+
+    def foreign(self, *, url: str | None, log: str | None, pid: str | None, port: str | None) -> Foreign | None:
+        """The server named by --url, --log or --pid; None when it is one of our runs."""
+        if not (url or log or pid):
+            return None
+        number = self.number(pid, "--pid")
+        return Foreign(url=url, log=log, pid=number, port=self.number(port, "--port", most=65535))
+
+    @staticmethod
+    def number(value: str | None, flag: str, *, most: int | None = None) -> int | None:
+        """A positive whole number of a flag. Raises InputError bad-number."""
+        if value is None:
+            return None
+        if not str(value).isdecimal() or int(value) < 1 or (most is not None and int(value) > most):
+            upto = f" from 1 to {most}" if most else " above 0"
+            raise InputError("bad-number", f"{flag} takes a whole number{upto}, not {value!r}", where=flag)
+        return int(value)
+
+    @staticmethod
+    def seconds(value: str | None, flag: str = "--deadline") -> float | None:
+        """Seconds of a flag, or None. Raises InputError bad-number."""
+        if value is None:
+            return None
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds < float("inf"):
+            raise InputError("bad-number", f"{flag} takes seconds above 0, not {value!r}", where=flag)
+        return seconds
+
+    def say(self, answer: Answer) -> None:
+        """Answer without a host."""
+        if self.json:
+            json_out.print_json(answer.payload)
+        else:
+            answer.show()
+        if answer.exit_code:
+            raise Exit(code=int(answer.exit_code))
+
+    def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None, python: str | None = None) -> None:
+        """Run act on every host named by -H, else by the profile, else on this machine; exit with the worst code."""
+        named = edge.cli_hosts(self.c)
+        if named and getattr(self.c, "original_host", named[0]) != named[0]:
+            return  # Fabric calls a task once per host; the first call has visited all of them
+        names = named or list(profile.hosts if profile else ()) or ["local"]
+        if not named and len(names) > 1:
+            raise InputError(
+                "several-nodes",
+                f"profile {profile.name if profile else ''} names {len(names)} nodes of one server; multi-node launch is not there yet",
+                where="hosts:",
+                try_="one host, or -H HOST",
+            )
+        answers = [self._one(name, act, profile, python) for name in names]
+        if self.json:
+            payloads = [answer.payload for answer in answers]
+            json_out.print_json(payloads[0] if len(payloads) == 1 else {"schema": SCHEMA, "hosts": payloads})
+        worst = max((answer.exit_code for answer in answers), default=0)
+        if worst:
+            raise Exit(code=int(worst))
+
+    def _one(self, name: str, act: Callable[[Seat], Answer], profile: Profile | None, python: str | None) -> Answer:
+        from sglfab.report.live import LiveView
+
+        host = None
+        try:
+            host = self.connect(name, python or (profile.python if profile else None))
+            with LiveView(redactor=self.redactor) as report:
+                answer = act(Seat(host, self, report))
+            if not self.json:
+                answer.show()
+            return answer
+        except SglfabError as error:
+            payload = {**errors.error_json(error), "host": name}
+            if not self.json:
+                errors.print_error(error)
+            return Answer(payload, int(error.exit_code))
+        finally:
+            if host is not None:
+                host.close()
+
+    def connect(self, name: str, python: str | None) -> Host:
+        entry = known_hosts.load_hosts(self.project).get(name)
+        interpreter = python or (entry.python if entry else None) or "python3"
+        state_dir = entry.state_dir if entry else None
+        if name == "local":
+            return Host(local.LocalTransport(), python=interpreter, state_dir=state_dir)
+        address = (entry.address if entry else None) or name
+        transport = ssh.connect(address, self.c.config, label=name)
+        return Host(transport, python=interpreter, state_dir=state_dir)
+
+
+def interrupted(stopped: Interrupted, resume: str) -> Answer:
+    """130: the server is untouched, the line to resume is printed; with --json the object so far."""
+    line = f"interrupted; the server is untouched. Resume: {resume}"
+    payload = stopped.verdict.to_json() | {"notes": [*stopped.verdict.notes, line]}
+    return Answer(payload, ExitCode.INTERRUPTED, lambda: print(line, file=sys.stderr))

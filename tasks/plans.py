@@ -1,0 +1,36 @@
+"""Profiles and what becomes of them."""
+
+from __future__ import annotations
+
+from .desk import Answer, Desk, Seat
+from .edge import verb
+
+
+@verb()
+def profiles(c, json=False, configs=None):
+    """List the profiles, yours first."""
+    from . import answers
+    from sglfab import profiles as core
+
+    desk = Desk.open(c, json=json, configs=configs)
+    desk.say(answers.profiles(core.summaries(desk.project)))
+
+
+@verb(iterable=["set"], optional=["set"])
+def render(c, profile=None, set=None, release=None, json=False, configs=None):
+    """Show the exact command of a profile, and where every value came from."""
+    from . import acts
+
+    desk = Desk.open(c, json=json, configs=configs)
+    wanted = desk.load(profile, set)
+    desk.each_host(lambda seat: acts.render(seat, wanted, release), wanted)
+
+
+@verb(iterable=["set"], optional=["set"])
+def preflight(c, profile=None, set=None, takeover=False, json=False, configs=None):
+    """Check everything that could fail a launch later; nothing is stopped."""
+    from . import acts
+
+    desk = Desk.open(c, json=json, configs=configs)
+    wanted = desk.load(profile, set)
+    desk.each_host(lambda seat: acts.preflight(seat, wanted, takeover=takeover), wanted)

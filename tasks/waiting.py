@@ -1,0 +1,57 @@
+"""Verdicts: waiting for a server, reading a log, explaining a finding."""
+
+from __future__ import annotations
+
+from .desk import Desk
+from .edge import verb
+
+
+@verb(
+    help={
+        "url": "a server that we did not start, asked from this machine",
+        "log": "its log file on the host",
+        "adopt": "make the server named by --pid a run of ours",
+        "tail": "",
+    }
+)
+def wait_health(
+    c,
+    run=None,
+    profile=None,
+    port=None,
+    url=None,
+    log=None,
+    pid=None,
+    adopt=False,
+    yes=False,
+    deadline=None,
+    dry_run=False,
+    json=False,
+    configs=None,
+):
+    """Wait until a server serves, reading its log and watching its processes meanwhile."""
+    from . import acts
+
+    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    cap = desk.seconds(deadline)
+    foreign = desk.foreign(url=url, log=log, pid=pid, port=port)
+    if foreign:
+        desk.each_host(lambda seat: acts.wait_foreign(seat, foreign, adopt=adopt, yes=yes, deadline_s=cap))
+    else:
+        desk.each_host(lambda seat: acts.wait_run(seat, desk.wanted(run, profile, port), deadline_s=cap))
+
+
+@verb(help={"log": "a SGLang log file; - for stdin; with -H it is on the host"})
+def diagnose(c, log=None, json=False, configs=None):
+    """Read a server log and name the first cause."""
+    from . import acts
+
+    acts.diagnose(Desk.open(c, json=json, configs=configs), log)
+
+
+@verb(help={"code": "the id of a finding, as a verdict prints it"})
+def explain(c, code=None, json=False, configs=None):
+    """Show the catalogue page of a finding."""
+    from . import acts
+
+    acts.explain(Desk.open(c, json=json, configs=configs), code)
