@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sglfab.errors import InputError
@@ -18,6 +18,8 @@ class Project:
 
     root: Path
     extra: tuple[Path, ...] = ()
+    # The operator's environment, for `${env:NAME}` in profiles. Never printed: it may hold secrets.
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False, compare=False)
 
     def folders(self, kind: str) -> tuple[Path, ...]:
         """Every existing folder of that kind (profiles, patches, signatures …), the team's own first.
@@ -67,4 +69,4 @@ def open_project(root: Path, *, configs: str | None = None, environ: Mapping[str
                 where="--configs / SGLFAB_CONFIGS",
                 try_="ls " + str(folder.parent),
             )
-    return Project(root=root, extra=extra)
+    return Project(root=root, extra=extra, environ=dict(os.environ if environ is None else environ))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from sglfab.diagnosis import catalogue
-from sglfab.errors import InputError, PreflightError
+from sglfab.errors import InputError
 from sglfab.flows import judging, secrets
 from sglfab.flows import launch as launching
 from sglfab.flows import logs as log_flow
+from sglfab.flows import patch as patch_flow
 from sglfab.flows import preflight as checking
 from sglfab.flows import runs as run_flow
 from sglfab.flows import status as status_flow
@@ -23,7 +23,7 @@ from sglfab.flows.wait import Interrupted
 from sglfab.model import Json, Plan, Profile, WaitSettings, plan_from_json
 from sglfab.profiles import load
 
-from . import answers
+from . import answers, edge
 from .desk import Answer, Desk, Seat
 
 DEFAULT_GRACE_S = 30.0
@@ -32,10 +32,8 @@ DEFAULT_GRACE_S = 30.0
 def render(seat: Seat, profile: Profile, release: str | None) -> Answer:
     seen: Json = {"sglang": None}
     if release is None:
-        try:
+        with suppress(InputError):  # no python there: the newest known release is assumed, and said
             seen = seat.host.call("facts", {})
-        except InputError:
-            pass  # no python there: the newest known release is assumed, and said
     plan = launching.plan_for(seat.project, profile, seen, release)
     return answers.rendered(plan, profile)
 
@@ -85,7 +83,10 @@ class Again:
 def restart(seat: Seat, again: Again, *, wait: bool, takeover: bool) -> Answer:
     if again.sets and not again.render:
         raise InputError(
-            "set-needs-render", "restart repeats the recorded plan; --set changes it", where="--set", try_="--render --set …"
+            "set-needs-render",
+            "restart repeats the recorded plan; --set changes it",
+            where="--set",
+            try_="--render --set …",
         )
     run = run_flow.choose(seat.host, again.wanted, dead_ok=True)
     recorded = plan_from_json(run["plan"])
@@ -180,7 +181,9 @@ def resume(seat: Seat, which: str) -> str:
 
 def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadline_s: float | None) -> Answer:
     if adopt and foreign.pid is None:
-        raise InputError("adopt-needs-pid", "--adopt takes the server that --pid names", where="--adopt", try_="--pid PID")
+        raise InputError(
+            "adopt-needs-pid", "--adopt takes the server that --pid names", where="--adopt", try_="--pid PID"
+        )
     if foreign.pid is not None:
         seen = seat.host.call("inspect-pid", {"pid": foreign.pid})
         _ask(f"{'adopt' if adopt else 'judge'} pid {foreign.pid} of {seen['user']}", seen["cmdline"], yes=yes)
@@ -216,10 +219,8 @@ def diagnose(desk: Desk, path: str | None) -> None:
     if not path:
         raise InputError("no-log", "which log?", where="--log", try_="fab diagnose --log FILE")
     known = catalogue.load(desk.project)
-    from . import edge
-
     if edge.cli_hosts(desk.c):
-        desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, path, seat.host), log=path, offline=True))
+        desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, path, seat.host), log=path))
     else:
         desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, path, None), log=path))
 
@@ -228,3 +229,24 @@ def explain(desk: Desk, code: str | None) -> None:
     if not code:
         raise InputError("no-code", "which finding?", where="--code", try_="fab explain --code memory.kv_pool")
     desk.say(answers.page(code, catalogue.page(catalogue.load(desk.project), code)))
+
+
+def patch(seat: Seat, names: list[str], sglang_path: str | None) -> Answer:
+    if seat.desk.dry:
+        return answers.dry_patch(
+            patch_flow.preview(seat.project, seat.host, names, sglang_path=sglang_path), seat.host.label
+        )
+    done = patch_flow.patch_debug(seat.project, seat.host, names, operator=seat.desk.operator, sglang_path=sglang_path)
+    return answers.patched(done, seat.host.label)
+
+
+def unpatch(seat: Seat, sglang_path: str | None) -> Answer:
+    if seat.desk.dry:
+        seen = patch_flow.preview_removal(seat.project, seat.host, sglang_path=sglang_path)
+        return answers.dry_patch(seen, seat.host.label)
+    done = patch_flow.unpatch_debug(seat.project, seat.host, operator=seat.desk.operator, sglang_path=sglang_path)
+    return answers.patched(done, seat.host.label)
+
+
+def patch_status(seat: Seat, sglang_path: str | None) -> Answer:
+    return answers.patch_status(patch_flow.status(seat.project, seat.host, sglang_path=sglang_path), seat.host.label)

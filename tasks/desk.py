@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +10,14 @@ from typing import Any
 
 from invoke.exceptions import Exit
 
-from sglfab.errors import ExitCode, InputError, SglfabError
+from sglfab import profiles
+from sglfab.errors import InputError, SglfabError
 from sglfab.flows.clock import Clock, SystemClock
 from sglfab.flows.events import Report
 from sglfab.flows.identity import Operator, operator
 from sglfab.flows.judging import Foreign
 from sglfab.flows.runs import Wanted
-from sglfab.flows.wait import Interrupted
-from sglfab.model import SCHEMA, Json, Profile
-from sglfab import profiles
+from sglfab.model import Json, Profile
 from sglfab.profiles import hosts as known_hosts
 from sglfab.project import Project, open_project
 from sglfab.report import errors, json_out
@@ -62,7 +60,7 @@ class Desk:
     dry: bool
     operator: Operator
     clock: Clock = field(default_factory=SystemClock)
-    redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    redactor: Redactor = field(default_factory=Redactor)
 
     @classmethod
     def open(cls, c: Any, *, json: bool, configs: str | None = None, dry_run: bool = False) -> Desk:
@@ -72,7 +70,7 @@ class Desk:
 
     def hide(self, secret_values: Sequence[str]) -> None:
         """From here on these values show as *** wherever we print."""
-        self.redactor = Redactor(tuple(secret_values))
+        self.redactor.learn(secret_values)
 
     def load(self, name: str | None, sets: Sequence[str] | None = None, *, deadline: str | None = None) -> Profile:
         """The profile that the operator named, with --set and --deadline applied. Raises InputError."""
@@ -125,33 +123,29 @@ class Desk:
         if answer.exit_code:
             raise Exit(code=int(answer.exit_code))
 
-    def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None, python: str | None = None) -> None:
+    def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None) -> None:
         """Run act on every host named by -H, else by the profile, else on this machine; exit with the worst code."""
         named = edge.cli_hosts(self.c)
         if named and getattr(self.c, "original_host", named[0]) != named[0]:
             return  # Fabric calls a task once per host; the first call has visited all of them
         names = named or list(profile.hosts if profile else ()) or ["local"]
         if not named and len(names) > 1:
-            raise InputError(
-                "several-nodes",
-                f"profile {profile.name if profile else ''} names {len(names)} nodes of one server; multi-node launch is not there yet",
-                where="hosts:",
-                try_="one host, or -H HOST",
-            )
-        answers = [self._one(name, act, profile, python) for name in names]
+            what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"
+            raise InputError("several-nodes", what, where="hosts:", try_="one host, or -H HOST")
+        answers = [self._one(name, act, profile) for name in names]
         if self.json:
             payloads = [answer.payload for answer in answers]
-            json_out.print_json(payloads[0] if len(payloads) == 1 else {"schema": SCHEMA, "hosts": payloads})
+            json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor)
         worst = max((answer.exit_code for answer in answers), default=0)
         if worst:
             raise Exit(code=int(worst))
 
-    def _one(self, name: str, act: Callable[[Seat], Answer], profile: Profile | None, python: str | None) -> Answer:
+    def _one(self, name: str, act: Callable[[Seat], Answer], profile: Profile | None) -> Answer:
         from sglfab.report.live import LiveView
 
         host = None
         try:
-            host = self.connect(name, python or (profile.python if profile else None))
+            host = self.connect(name, profile.python if profile else None)
             with LiveView(redactor=self.redactor) as report:
                 answer = act(Seat(host, self, report))
             if not self.json:
@@ -175,10 +169,3 @@ class Desk:
         address = (entry.address if entry else None) or name
         transport = ssh.connect(address, self.c.config, label=name)
         return Host(transport, python=interpreter, state_dir=state_dir)
-
-
-def interrupted(stopped: Interrupted, resume: str) -> Answer:
-    """130: the server is untouched, the line to resume is printed; with --json the object so far."""
-    line = f"interrupted; the server is untouched. Resume: {resume}"
-    payload = stopped.verdict.to_json() | {"notes": [*stopped.verdict.notes, line]}
-    return Answer(payload, ExitCode.INTERRUPTED, lambda: print(line, file=sys.stderr))

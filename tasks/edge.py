@@ -7,12 +7,15 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fabric import task
 from invoke.exceptions import Exit
 
 from sglfab.errors import ExitCode, HostsideBugError, InputError, SglfabError
+
+if TYPE_CHECKING:
+    from .desk import Desk
 
 COMMON_HELP = {
     "json": "one JSON object on stdout instead of text",
@@ -51,6 +54,13 @@ def verb(**options: Any) -> Callable[[Callable[..., None]], Any]:
     return declare
 
 
+def open_desk(c: Any, **flags: Any) -> Desk:
+    """The operator's desk. Imported here: `fab --list` needs none of what it needs."""
+    from .desk import Desk
+
+    return Desk.open(c, **flags)
+
+
 def _parameters(body: Callable[..., None]) -> list[str]:
     code = body.__code__
     return list(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
@@ -63,6 +73,8 @@ def _guarded(body: Callable[..., None]) -> Callable[..., None]:
         try:
             _refuse_bare_set()
             body(c, *args, **kwargs)
+        except Exit:
+            raise
         except SglfabError as error:
             raise leave(error, as_json=as_json) from None
         except KeyboardInterrupt:

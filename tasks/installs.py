@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from .desk import Desk
-from .edge import verb
+from .edge import open_desk, verb
 
-_PATCHES = {"patches": "the patch set (default eagle3-hidden-states)", "profile": "take the python and hosts of this profile"}
+_PATCHES = {
+    "patches": "the patch set (default eagle3-hidden-states)",
+    "profile": "take the python and hosts of this profile",
+}
 
 
 @verb(help=_PATCHES)
@@ -15,9 +17,9 @@ def patch_debug(
     """Put debug taps into the installed SGLang; inert until a launch uses them."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: acts.patch(seat, patches, sglang_path), wanted)
+    desk.each_host(lambda seat: acts.patch(seat, patches.split(","), sglang_path), wanted)
 
 
 @verb(help=_PATCHES)
@@ -25,7 +27,7 @@ def unpatch_debug(c, profile=None, sglang_path=None, dry_run=False, json=False, 
     """Take the debug taps out again, byte for byte."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
     desk.each_host(lambda seat: acts.unpatch(seat, sglang_path), wanted)
 
@@ -35,6 +37,6 @@ def patch_status(c, profile=None, sglang_path=None, json=False, configs=None):
     """Tell pristine, ours or foreign, and whether the running server has the taps."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs)
+    desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile) if profile else None
     desk.each_host(lambda seat: acts.patch_status(seat, sglang_path), wanted)

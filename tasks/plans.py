@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .desk import Answer, Desk, Seat
-from .edge import verb
+from .edge import open_desk, verb
 
 
 @verb()
 def profiles(c, json=False, configs=None):
     """List the profiles, yours first."""
-    from . import answers
     from sglfab import profiles as core
 
-    desk = Desk.open(c, json=json, configs=configs)
+    from . import answers
+
+    desk = open_desk(c, json=json, configs=configs)
     desk.say(answers.profiles(core.summaries(desk.project)))
 
 
@@ -21,7 +21,7 @@ def render(c, profile=None, set=None, release=None, json=False, configs=None):
     """Show the exact command of a profile, and where every value came from."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs)
+    desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile, set)
     desk.each_host(lambda seat: acts.render(seat, wanted, release), wanted)
 
@@ -31,6 +31,6 @@ def preflight(c, profile=None, set=None, takeover=False, json=False, configs=Non
     """Check everything that could fail a launch later; nothing is stopped."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs)
+    desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile, set)
     desk.each_host(lambda seat: acts.preflight(seat, wanted, takeover=takeover), wanted)

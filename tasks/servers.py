@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .desk import Desk
-from .edge import verb
+from .edge import open_desk, verb
 
 
 @verb(
@@ -25,7 +24,7 @@ def launch(
     """Start a profile's server, and wait until it serves or say why it does not."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile, set, deadline=deadline)
     desk.each_host(lambda seat: acts.launch(seat, wanted, wait=not no_wait, takeover=takeover), wanted)
 
@@ -33,7 +32,10 @@ def launch(
 @verb(
     iterable=["set"],
     optional=["set"],
-    help={"no-wait": "return as soon as the server was started", "render": "render the profile anew instead of repeating the recorded plan"},
+    help={
+        "no-wait": "return as soon as the server was started",
+        "render": "render the profile anew instead of repeating the recorded plan",
+    },
 )
 def restart(
     c,
@@ -52,17 +54,21 @@ def restart(
     """Stop a run and start it again with its recorded plan."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
-    again = acts.Again(desk.wanted(run, profile, port), render=render, sets=tuple(set or ()), deadline=desk.seconds(deadline))
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
+    again = acts.Again(
+        desk.wanted(run, profile, port), render=render, sets=tuple(set or ()), deadline=desk.seconds(deadline)
+    )
     desk.each_host(lambda seat: acts.restart(seat, again, wait=not no_wait, takeover=takeover))
 
 
 @verb(help={"grace": "seconds between the first SIGTERM and the next step"})
-def stop(c, run=None, profile=None, port=None, pid=None, yes=False, grace=None, dry_run=False, json=False, configs=None):
+def stop(
+    c, run=None, profile=None, port=None, pid=None, yes=False, grace=None, dry_run=False, json=False, configs=None
+):
     """Stop a run: drain, then the rest of its session, then confirm."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.wanted(run, profile, port)
     foreign = desk.number(pid, "--pid")
     desk.each_host(lambda seat: acts.stop(seat, wanted, pid=foreign, yes=yes, grace_s=desk.seconds(grace, "--grace")))
@@ -73,18 +79,22 @@ def status(c, run=None, profile=None, port=None, json=False, configs=None):
     """Show what runs now, and whether it answers."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs)
+    desk = open_desk(c, json=json, configs=configs)
     desk.each_host(lambda seat: acts.status(seat, desk.wanted(run, profile, port)))
 
 
 @verb(
-    help={"f": "follow until Ctrl-C", "trace": "the debug trace of the patches instead of the log", "lines": "how many last lines (default 40)"}
+    help={
+        "f": "follow until Ctrl-C",
+        "trace": "the debug trace of the patches instead of the log",
+        "lines": "how many last lines (default 40)",
+    }
 )
 def logs(c, run=None, profile=None, port=None, f=False, trace=False, lines=40, configs=None):
     """Show the log of a run (or its debug trace), secrets hidden."""
     from . import acts
 
-    desk = Desk.open(c, json=False, configs=configs)
+    desk = open_desk(c, json=False, configs=configs)
     desk.each_host(lambda seat: acts.logs(seat, desk.wanted(run, profile, port), follow=f, trace=trace, lines=lines))
 
 
@@ -93,5 +103,5 @@ def runs(c, prune=False, keep=20, dry_run=False, json=False, configs=None):
     """List the recorded runs, or prune them."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     desk.each_host(lambda seat: acts.prune(seat, keep) if prune else acts.runs(seat))

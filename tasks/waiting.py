@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .desk import Desk
-from .edge import verb
+from .edge import open_desk, verb
 
 
 @verb(
@@ -11,7 +10,6 @@ from .edge import verb
         "url": "a server that we did not start, asked from this machine",
         "log": "its log file on the host",
         "adopt": "make the server named by --pid a run of ours",
-        "tail": "",
     }
 )
 def wait_health(
@@ -32,7 +30,7 @@ def wait_health(
     """Wait until a server serves, reading its log and watching its processes meanwhile."""
     from . import acts
 
-    desk = Desk.open(c, json=json, configs=configs, dry_run=dry_run)
+    desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     cap = desk.seconds(deadline)
     foreign = desk.foreign(url=url, log=log, pid=pid, port=port)
     if foreign:
@@ -46,7 +44,7 @@ def diagnose(c, log=None, json=False, configs=None):
     """Read a server log and name the first cause."""
     from . import acts
 
-    acts.diagnose(Desk.open(c, json=json, configs=configs), log)
+    acts.diagnose(open_desk(c, json=json, configs=configs), log)
 
 
 @verb(help={"code": "the id of a finding, as a verdict prints it"})
@@ -54,4 +52,4 @@ def explain(c, code=None, json=False, configs=None):
     """Show the catalogue page of a finding."""
     from . import acts
 
-    acts.explain(Desk.open(c, json=json, configs=configs), code)
+    acts.explain(open_desk(c, json=json, configs=configs), code)

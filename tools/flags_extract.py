@@ -4,7 +4,8 @@
     .venv/bin/python tools/flags_extract.py --check    # fail when the file differs from what the wheels say
 
 How ServerArgs declares its flags changed twice (0.5.14, 0.5.20): `parser.add_argument` calls, then annotated
-dataclass fields in server_args.py, then annotated fields of namespace classes in arg_groups/fields/. One reader takes all.
+dataclass fields in server_args.py, then annotated fields of namespace classes in arg_groups/fields/. One reader
+takes all three.
 """
 
 from __future__ import annotations
@@ -19,9 +20,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.flags_ast import flags_of_sources
-
 from sglfab.sglang.releases import in_order, parse
+from tools.flags_ast import flags_of_sources
 
 OUT = Path(__file__).resolve().parent.parent / "configs" / "sglang" / "flags.json"
 CACHE = Path.home() / ".cache" / "sglfab" / "wheels"
@@ -105,7 +105,8 @@ def dump(releases: tuple[str, ...], flags: dict[str, list[dict]]) -> str:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
     lines = ",\n".join(f"    {short(name)}: {short(flags[name])}" for name in sorted(flags))
-    return f'{{\n  "generated_by": "tools/flags_extract.py",\n  "releases": {short(releases)},\n  "flags": {{\n{lines}\n  }}\n}}\n'
+    head = f'  "generated_by": "tools/flags_extract.py",\n  "releases": {short(releases)},\n  "flags": {{\n'
+    return f"{{\n{head}{lines}\n  }}\n}}\n"
 
 
 def extract(releases: tuple[str, ...], cache: Path) -> Iterator[tuple[str, list[dict]]]:

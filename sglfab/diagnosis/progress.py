@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from sglfab.logs import bars, records
 from sglfab.logs.records import Record
@@ -160,7 +160,7 @@ class Progress:
 
     def _clock(self, text: str) -> None:
         try:
-            at = datetime.fromisoformat(text).timestamp()
+            at = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
         except ValueError:
             return
         self.now = at if self.now is None else max(self.now, at)

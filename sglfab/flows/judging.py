@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sglfab.diagnosis.catalogue import Catalogue
-from sglfab.diagnosis.judge import Expectation, Judge
+from sglfab.diagnosis.expectation import Expectation
+from sglfab.diagnosis.judge import Judge
 from sglfab.diagnosis.offline import diagnose
 from sglfab.errors import InputError
 from sglfab.flows import secrets
@@ -16,6 +18,7 @@ from sglfab.flows.events import Report, Said
 from sglfab.flows.http_direct import DirectProbe
 from sglfab.flows.wait import Interrupted, wait
 from sglfab.model import Json, Plan, Verdict, WaitSettings, plan_from_json
+from sglfab.sglang import cmdline
 from sglfab.transports.host import Host
 
 API_KEY = "args.api-key"
@@ -31,6 +34,22 @@ class Foreign:
     pid: int | None = None
     port: int | None = None
     http_host: str = "127.0.0.1"
+
+    def __str__(self) -> str:
+        named = (("--url", self.url), ("--log", self.log), ("--pid", self.pid), ("--port", self.port))
+        return " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in named if value is not None)
+
+
+def completed(foreign: Foreign, seen: Json) -> Foreign:
+    """What inspect-pid knows of the named process fills what the operator did not name: its log and its address."""
+    http_host, port = cmdline.http_address(seen["cmdline"])
+    listening = seen["ports"][0] if seen["ports"] and port not in seen["ports"] else port
+    return replace(
+        foreign,
+        log=foreign.log or seen["log"],
+        port=foreign.port or listening,
+        http_host=http_host,
+    )
 
 
 def wait_for_run(
@@ -58,7 +77,9 @@ def wait_for_run(
         "record": True,
         "generate": True,
     }
-    judge = Judge(catalogue, expect=_expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path)))
+    judge = Judge(
+        catalogue, expect=_expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path))
+    )
     named = {"run": run["id"], "profile": plan.profile, "sglang_version": run.get("sglang_version")}
     try:
         verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
@@ -67,7 +88,9 @@ def wait_for_run(
     return _named(verdict, host, plan.http_host, plan.port, named)
 
 
-def _expect(settings: WaitSettings, *, patches: tuple[str, ...] = (), tp_size: int = 1, draft: bool = False) -> Expectation:
+def _expect(
+    settings: WaitSettings, *, patches: tuple[str, ...] = (), tp_size: int | None = None, draft: bool | None = None
+) -> Expectation:
     return Expectation(
         deadline_s=settings.deadline_s, allowances=settings.allowances, patches=patches, tp_size=tp_size, draft=draft
     )
@@ -111,7 +134,7 @@ def wait_for_foreign(
         probe = DirectProbe(foreign.url, api_key=api_key, probe_timeout_s=settings.probe_timeout_s, clock=clock)
     if probe and not (foreign.log or foreign.pid):
         return replace(_wait_url(probe, judge, report), url=probe.base)
-    request = {
+    request: dict[str, Json] = {
         "run_id": None,
         "pid": foreign.pid,
         "port": None if foreign.url else foreign.port,
@@ -166,4 +189,6 @@ def _from_here(path: str) -> Iterator[bytes]:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
     except OSError as why:
-        raise InputError("log-unreadable", f"cannot read {path}: {why.strerror}", where=path, try_=f"ls -l {path}") from None
+        raise InputError(
+            "log-unreadable", f"cannot read {path}: {why.strerror}", where=path, try_=f"ls -l {path}"
+        ) from None

@@ -49,7 +49,8 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
     if seen["sglang"] is None:
         return Prepared(plan, seen, readiness, None)
     try:
-        preview = patch.preview(project, host, plan.patches) if plan.patches else None
+        replaces = [run["id"] for run in readiness.replaces]
+        preview = patch.preview(project, host, plan.patches, replaces=replaces) if plan.patches else None
         checks = patch.checks(host, preview)
     except PatchError as conflict:
         preview = None
@@ -78,7 +79,7 @@ def launch(project: Project, host: Host, prepared: Prepared, order: Order, *, re
     lock = {"port": plan.port, "install": prepared.facts["sglang"]["path"], "what": f"launch of {plan.profile}"}
     with host.stream("hold-locks", {**lock, **_who(order.operator)}) as held:
         next(held)  # the `held` event; a live holder raises LockedError here
-        manifest = _patch(project, host, prepared, report)
+        manifest = _patch(project, host, prepared, order.operator, report)
         for old in prepared.readiness.replaces:
             stop.stop(host, run_id=old["id"], grace_s=old["plan"]["stop_grace_s"], report=report)
         return _start(project, host, plan, order, manifest, report=report, clock=clock)
@@ -88,11 +89,12 @@ def _who(operator: Operator) -> dict[str, str]:
     return {"operator": operator.name, "laptop": operator.laptop}
 
 
-def _patch(project: Project, host: Host, prepared: Prepared, report: Report) -> Json:
+def _patch(project: Project, host: Host, prepared: Prepared, operator: Operator, report: Report) -> Json:
     if not prepared.plan.patches:
         return None
     report(Step("patch", "begin", ", ".join(prepared.plan.patches)))
-    done = patch.apply(project, host, prepared.plan.patches)
+    replaces = [run["id"] for run in prepared.readiness.replaces]
+    done = patch.apply(project, host, prepared.plan.patches, operator=operator, replaces=replaces)
     report(Step("patch", "done", done.summary))
     return done.manifest
 

@@ -86,7 +86,12 @@ def _python(seen: Json) -> Iterator[Check]:
     python, sglang = seen["python"], seen["sglang"]
     yield Check("python", "ok", f"{python['path']} ({python['version']})")
     if sglang is None:
-        yield Check("no-sglang", "blocker", f"no sglang in {python['path']}", "set `python:` in the profile to the venv's interpreter")
+        yield Check(
+            "no-sglang",
+            "blocker",
+            f"no sglang in {python['path']}",
+            "set `python:` in the profile to the venv's interpreter",
+        )
     else:
         yield Check("sglang", "ok", f"{sglang['version']} in {sglang['path']}")
 
@@ -99,14 +104,29 @@ def _paths(paths: list[Json]) -> Iterator[Check]:
 def _path(path: Json) -> Iterator[Check]:
     name, kind = path["path"], path["kind"]
     if kind == "hub":
-        yield Check("model-path", "warning", f"{name} is no folder here: SGLang will ask the model hub for it", "set an absolute path")
+        yield Check(
+            "model-path",
+            "warning",
+            f"{name} is no folder here: SGLang will ask the model hub for it",
+            "set an absolute path",
+        )
     elif kind in ("missing", "unreadable"):
         yield Check("model-path", "blocker", f"{name} is {kind}", f"ls -ld {name}")
     elif path["missing_shards"]:
         lost = path["missing_shards"]
-        yield Check("missing-shard", "blocker", f"{name}: the index names {len(lost)} files that are not there: {lost[0]}", "download again")
+        yield Check(
+            "missing-shard",
+            "blocker",
+            f"{name}: the index names {len(lost)} files that are not there: {lost[0]}",
+            "download again",
+        )
     elif path["cut_files"]:
-        yield Check("cut-shard", "blocker", f"{name}: shorter than its own header says: {path['cut_files'][0]}", "download again")
+        yield Check(
+            "cut-shard",
+            "blocker",
+            f"{name}: shorter than its own header says: {path['cut_files'][0]}",
+            "download again",
+        )
     else:
         yield Check("model-path", "ok", f"{name} ({path['size_bytes'] / 1e9:.1f} GB)")
         yield from _draft_kind(path)
@@ -114,7 +134,9 @@ def _path(path: Json) -> Iterator[Check]:
 
 def _draft_kind(path: Json) -> Iterator[Check]:
     if MLA_DRAFT in ((path["config"] or {}).get("architectures") or []):
-        yield Check("draft-file", "warning", f"{path['path']} is an MLA draft: llama_eagle3.py never runs, its taps stay silent")
+        yield Check(
+            "draft-file", "warning", f"{path['path']} is an MLA draft: llama_eagle3.py never runs, its taps stay silent"
+        )
 
 
 def _port(plan: Plan, port: Json, replaces: tuple[Json, ...]) -> Iterator[Check]:
@@ -124,17 +146,33 @@ def _port(plan: Plan, port: Json, replaces: tuple[Json, ...]) -> Iterator[Check]
     elif owner.get("run") in {run["id"] for run in replaces}:
         yield Check("port", "ok", f"{plan.port} is held by our run {owner['run']}, which will be stopped")
     else:
-        who = f"pid {owner['pid']} ({owner.get('user')}): {owner.get('cmdline')}" if owner.get("pid") else "a process that we may not see"
-        yield Check("port-busy", "blocker", f"port {plan.port} is held by {who}", "another `port:`, or stop it: fab stop --pid PID")
+        who = (
+            f"pid {owner['pid']} ({owner.get('user')}): {owner.get('cmdline')}"
+            if owner.get("pid")
+            else "a process that we may not see"
+        )
+        yield Check(
+            "port-busy",
+            "blocker",
+            f"port {plan.port} is held by {who}",
+            "another `port:`, or stop it: fab stop --pid PID",
+        )
 
 
 def _others(replaces: tuple[Json, ...], operator: Operator, locks: list[Json]) -> Iterator[Check]:
     for lock in locks:
-        yield Check("lock", "blocker", f"{lock['operator']} on {lock['laptop']} holds {lock['what']} since {lock['since']}", "wait, or ask them")
+        yield Check(
+            "lock",
+            "blocker",
+            f"{lock['operator']} on {lock['laptop']} holds {lock['what']} since {lock['since']}",
+            "wait, or ask them",
+        )
     for run in replaces:
         if run["operator"] != operator.name:
             who = f"{run['operator']} on {run['laptop']}"
-            yield Check("other-operator", "blocker", f"run {run['id']} on port {run['plan']['port']} is of {who}", "--takeover")
+            yield Check(
+                "other-operator", "blocker", f"run {run['id']} on port {run['plan']['port']} is of {who}", "--takeover"
+            )
         else:
             yield Check("replaces", "ok", f"our run {run['id']} will be stopped")
 
@@ -152,4 +190,9 @@ def _cwd(plan: Plan, found: Json) -> Iterator[Check]:
 
 def _logout(seen: Json) -> Iterator[Check]:
     if seen.get("kill_user_processes") and not seen.get("linger"):
-        yield Check("logout", "warning", "systemd ends a user's processes at logout here (KillUserProcesses)", f"loginctl enable-linger {seen['user']}")
+        yield Check(
+            "logout",
+            "warning",
+            "systemd ends a user's processes at logout here (KillUserProcesses)",
+            f"loginctl enable-linger {seen['user']}",
+        )

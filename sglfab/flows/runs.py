@@ -57,5 +57,9 @@ def _none(host: Host, wanted: Wanted, dead: list[Json]) -> InputError:
     named = f" for {wanted}" if str(wanted) else ""
     if wanted.run and not dead:
         return InputError("no-such-run", f"no run {wanted.run} is recorded", where=host.label, try_="fab runs")
-    hint = f"fab wait-health --run {dead[0]['id']} (it ended)" if dead else "fab launch --profile NAME, or --url / --log / --pid"
+    hint = (
+        f"fab wait-health --run {dead[0]['id']} (it ended)"
+        if dead
+        else "fab launch --profile NAME, or --url / --log / --pid"
+    )
     return InputError("no-run", f"no live run of ours{named}", where=host.label, try_=hint)

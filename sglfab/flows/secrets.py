@@ -13,7 +13,7 @@ COMMAND_TIMEOUT_S = 60
 
 
 def resolve(sources: Iterable[SecretSource], environ: Mapping[str, str]) -> dict[str, str]:
-    """target → value. Raises InputError secret-unset, secret-unreadable or secret-command-failed, never with the value."""
+    """target → value. Raises InputError (secret-unset, …), never with the value."""
     return {source.target: _one(source, environ) for source in sources}
 
 

@@ -72,7 +72,9 @@ def wait(
             try:
                 return _follow_once(host, request, follow, beside)
             except (ChannelLost, ChannelIdle) as why:
-                report(Said(f"connection to {host.label} lost ({why}); the server is untouched, reconnecting", "warning"))
+                report(
+                    Said(f"connection to {host.label} lost ({why}); the server is untouched, reconnecting", "warning")
+                )
                 if not _reconnect(host, reconnect_s, clock):
                     gap = f"{host.label}: no connection for {reconnect_s:.0f} s; the server there is untouched"
                     known = judge.verdict(follow.now)

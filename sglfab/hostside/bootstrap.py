@@ -14,7 +14,7 @@ OLDEST = (3, 8)
 
 
 def say(message):
-    # type: (dict) -> None
+    # type: (object) -> None
     os.write(1, (json.dumps(message) + "\n").encode("ascii"))
 
 
@@ -122,7 +122,7 @@ def hold(data):
 
 
 def placed(sha, state):
-    # type: (str, str) -> tuple
+    # type: (str, str) -> tuple[str, str | None]
     """(path of the bundle, why it could not be kept on disk or None)."""
     path = os.path.join(folder_of(state), "hostside-%s.pyz" % sha)
     if is_private(os.path.dirname(path)) and whole(path, sha):

@@ -14,15 +14,15 @@ WATCHED = frozenset({"main", "scheduler", "detokenizer"})
 # SGLang sets titles with setproctitle: sglang::scheduler_TP0, sglang::scheduler_DP0_TP3, sglang::detokenizer,
 # sglang::data_parallel_controller (the same in 0.4.6 … 0.5.23).
 _TITLE = re.compile(r"^sglang::(scheduler|detokenizer|data_parallel_controller)(?:_(?!router)(\S+))?(?:\s|$)")
-_COMPILERS = frozenset(
-    "nvcc cicc ptxas fatbinary nvlink cudafe++ ninja make cmake gcc g++ cc c++ cc1 cc1plus clang clang++ ld ld.lld lld as collect2 hipcc".split()
-)
+_CUDA = ("nvcc", "cicc", "ptxas", "fatbinary", "nvlink", "cudafe++", "hipcc")
+_HOST = ("gcc", "g++", "cc", "c++", "cc1", "cc1plus", "collect2", "clang", "clang++", "as", "ld", "ld.lld", "lld")
+_COMPILERS = frozenset((*_CUDA, *_HOST, "ninja", "make", "cmake"))
 _VERSIONED_COMPILER = re.compile(r"^(?:[\w-]+-linux-gnu-)?(gcc|g\+\+|c\+\+|clang|clang\+\+|as|ld)(?:-\d+)?(?:\.\w+)?$")
 
 
 @dataclass(frozen=True)
 class Server:
-    """What a server is known by. `main` led its own session when we launched it; the keeper is the parent of re-parented children."""
+    """What a server is known by. `main` leads its own session when we launched it; orphans come to the keeper."""
 
     main: Ident
     keeper: Optional[Ident] = None
@@ -53,7 +53,7 @@ def _is_compiler(title: str) -> bool:
 
 
 def members(server: Server, known: Iterable[Ident] = ()) -> Dict[int, Proc]:
-    """Every living process of the server: its session and group, its descendants, the keeper's children, and whoever was `known`."""
+    """Every living process of it: main's session and group, descendants, the keeper's children, whoever was `known`."""
     procs = everyone()
     roots = _roots(server, procs, known)
     found = {pid: procs[pid] for pid in roots}
@@ -67,7 +67,10 @@ def _roots(server: Server, procs: Dict[int, Proc], known: Iterable[Ident]) -> Se
 
 
 def leads_to(main: Ident, proc: Proc, at_main_pid: Optional[Proc]) -> bool:
-    """The process is main, or in the session or group that main leads or led (Linux does not reuse such a pid while one is left)."""
+    """The process is main, or in the session or group that main leads or led.
+
+    Linux gives such a pid to nobody else while one of the session or group is left.
+    """
     if at_main_pid and at_main_pid.start != main.start:
         return False  # the pid was reused, so nobody of that session was left
     return main.pid in (proc.pid, proc.session, proc.pgrp) and proc.start >= main.start

@@ -1,9 +1,9 @@
 """The small parent of a launched server: it starts it, and writes down how it ended.
 
-Runs as a process of its own in a session of its own, and starts the server in a second session, so that a group signal
-(ours, or SGLang's SGLANG_KILLPG_ON_SCHEDULER_EXCEPTION) never takes the keeper along. It is a child subreaper: children that
-lose their parent come to it, and it reaps them. Its order comes as one JSON object on stdin, its answer goes to stdout as one
-JSON line; after that it holds neither.
+Runs as a process of its own in a session of its own, and starts the server in a second session, so that a group
+signal (ours, or SGLang's SGLANG_KILLPG_ON_SCHEDULER_EXCEPTION) never takes the keeper along. It is a child subreaper:
+children that lose their parent come to it, and it reaps them. Its order comes as one JSON object on stdin, its answer
+goes to stdout as one JSON line; after that it holds neither.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, Dict, List, NoReturn, Optional
 
 from sglfab.hostside.family import Server, members
 from sglfab.hostside.processes import Ident, look
-from sglfab.hostside.state import FULL_DISK, sync_dir, write_json
+from sglfab.hostside.state import sync_dir, write_json
 
 _PR_SET_CHILD_SUBREAPER = 36
 _RESERVE_BYTES = 8192
 _ORPHANS_KEPT = 64
-_POLL_S = 0.2
+_POLL_S, _POLL_MAX_S = 0.05, 2.0
 _QUIET = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _RESET = (*_QUIET, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
@@ -33,8 +33,10 @@ Order = Dict[str, Any]
 def main() -> int:
     """Order (stdin): dir, run, script, env, secrets, umask. Answer (stdout): {"main","keeper"} or {"errno","what"}."""
     order = json.loads(sys.stdin.buffer.read().decode("ascii"))
-    answer = _let_go(order["dir"])
+    os.closerange(3, 256)  # a bundle that lives in memory came as a descriptor; everything of it is imported by now
+    answer = os.dup(1)
     try:
+        _let_go(order["dir"])
         exit_file = ExitFile(order["dir"])
         main_pid = _start(order, answer)
     except OSError as error:
@@ -44,22 +46,20 @@ def main() -> int:
     return 0
 
 
-def _let_go(run_dir: str) -> int:
-    """Detach from whoever started us: our own session, no pipe, no hang-up. Returns the descriptor of the answer."""
+def _let_go(run_dir: str) -> None:
+    """Detach from whoever started us: our own session, none of their pipes, no hang-up."""
     if os.getpid() != os.getsid(0):
         os.setsid()
     os.umask(0o077)
     for number in _QUIET:
         signal.signal(number, _ignore)  # a handler, not SIG_IGN: the server's exec then starts from the defaults
     _become_subreaper()
-    answer = os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     log = os.open(os.path.join(run_dir, "keeper.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for source, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     os.close(null)
     os.close(log)
-    return answer
 
 
 def _ignore(number: int, frame: object) -> None:
@@ -143,7 +143,7 @@ def _ident(pid: int) -> Dict[str, int]:
 
 
 def _secrets_pipe(secrets: Dict[str, str]) -> Optional[int]:
-    """A descriptor that start.py reads the secret arguments from: neither argv, nor environment, nor a file ever holds them."""
+    """A descriptor from which start.py reads the secret arguments: no argv, environment or file ever holds them."""
     if not secrets:
         return None
     reader, writer = os.pipe()
@@ -207,6 +207,7 @@ def _reap(main_pid: int, exit_file: ExitFile) -> None:
     main = Ident(main_pid, _ident(main_pid)["start"])
     orphans: List[Dict[str, Any]] = []
     status: Optional[Dict[str, Any]] = None
+    pause_s = _POLL_S
     while True:
         try:
             pid, raw = os.waitpid(-1, 0 if status is None else os.WNOHANG)
@@ -215,7 +216,8 @@ def _reap(main_pid: int, exit_file: ExitFile) -> None:
         if pid == 0:
             if not members(Server(main)):
                 return
-            time.sleep(_POLL_S)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _POLL_MAX_S)
             continue
         code, name = _decode(raw)
         if pid == main_pid:
@@ -239,6 +241,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "SIG%d" % number  # the real-time signals have no names of their own
-
-
-__all__ = ["FULL_DISK", "main"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -14,9 +16,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from sglfab.hostside.cgroups import oom_counter
 from sglfab.hostside.failure import HostError
+from sglfab.hostside.family import members
 from sglfab.hostside.logind import scope_prefix
-from sglfab.hostside.processes import boot_id
-from sglfab.hostside.runs import describe, point_latest, prune_runs, run_dir
+from sglfab.hostside.processes import boot_id, send
+from sglfab.hostside.runs import describe, point_latest, prune_runs, run_dir, server_of
 from sglfab.hostside.state import FULL_DISK, disk_full, private_dir, state_dir, write_atomic, write_json
 
 Json = Dict[str, Any]
@@ -36,8 +39,9 @@ def launch(request: Json, emit: Callable[[Json], None], stdin_closed: threading.
     folder = _make_folder(state, request["run_id"])
     try:
         probe = _probe_file(state, request.get("probe"))
-        _write_files(folder, request)
-        warnings = _start(_order(request, folder, probe=probe, secrets=secrets, umask=umask))
+        run = _run(request, folder)
+        _write_files(folder, request, run)
+        warnings = _start(_order(run, folder, probe=probe, secrets=secrets, umask=umask))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise _explain(error, folder) from error
@@ -98,14 +102,14 @@ def _probe_file(state: str, probe: Optional[Json]) -> Optional[str]:
     return path
 
 
-def _write_files(folder: str, request: Json) -> None:
+def _write_files(folder: str, request: Json, run: Json) -> None:
     write_atomic(os.path.join(folder, "launch.sh"), request["script"].encode("utf-8", "surrogateescape"), 0o700)
     if request.get("starter"):
         write_atomic(os.path.join(folder, "start.py"), request["starter"].encode("utf-8", "surrogateescape"))
     os.close(os.open(os.path.join(folder, "server.log"), os.O_WRONLY | os.O_CREAT, 0o600))
     if request.get("probe"):
         os.mkdir(os.path.join(folder, "trace"), 0o700)
-    write_json(os.path.join(folder, "run.json"), _run(request, folder))
+    write_json(os.path.join(folder, "run.json"), run)
 
 
 def _run(request: Json, folder: str) -> Json:
@@ -126,14 +130,14 @@ def _run(request: Json, folder: str) -> Json:
     }
 
 
-def _order(request: Json, folder: str, *, probe: Optional[str], secrets: Dict[str, str], umask: int) -> Json:
+def _order(run: Json, folder: str, *, probe: Optional[str], secrets: Dict[str, str], umask: int) -> Json:
     env = {k: v for k, v in os.environ.items() if k not in ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_SECRETS_FD")}
     if probe:
         env.update(SGLFAB_TRACE_DIR=os.path.join(folder, "trace"), SGLFAB_PROBE=probe)
     env.update({k[len("env.") :]: v for k, v in secrets.items() if k.startswith("env.")})
     return {
         "dir": folder,
-        "run": _run(request, folder),
+        "run": run,
         "script": os.path.join(folder, "launch.sh"),
         "env": env,
         "secrets": {k: v for k, v in secrets.items() if k.startswith("args.")},
@@ -149,6 +153,7 @@ def _start(order: Json) -> List[str]:
         warnings.append("systemd-run --user --scope did not work: this server may be killed when you log out")
         answer = _keeper([], order)
     if answer is None:
+        _sweep(order["dir"])
         what = "the keeper ended without an answer"
         raise HostError("launch-failed", what, where=_last_words(order["dir"]), exit_code=1)
     if "errno" in answer:
@@ -156,31 +161,52 @@ def _start(order: Json) -> List[str]:
     return warnings
 
 
+def _sweep(folder: str) -> None:
+    """Nothing may be left of a failed launch: a keeper that died after its fork may have left a server."""
+    run = describe(folder)
+    server = server_of(run) if run else None
+    for proc in members(server).values() if server else ():
+        send(proc.ident, signal.SIGKILL)
+
+
 def _keeper(prefix: List[str], order: Json) -> Optional[Json]:
     """Run one keeper and wait for its answer; None where it ended without one."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the bundle or the checkout
     argv = [*prefix, sys.executable, "-I", "-S", "-c", _BOOT, root, "sglfab-keeper", order["run"]["id"]]
-    log = open(os.path.join(order["dir"], "keeper.log"), "ab")  # noqa: SIM115 - handed to the keeper, closed right below
-    with log:
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
-    line, timely = _converse(process, json.dumps(order).encode("ascii"))
-    if not timely:
+    with open(os.path.join(order["dir"], "keeper.log"), "ab") as log:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            pass_fds=_in_memory(root),
+        )
+    line = _converse(process, json.dumps(order).encode("ascii"))
+    if not line.endswith(b"\n"):
         process.kill()
-    process.returncode = process.returncode if process.poll() is not None else 0  # it outlives us: no ResourceWarning
-    return json.loads(line.decode("ascii")) if line.endswith(b"\n") else None
+        process.wait()
+        return None
+    process.returncode = 0  # it outlives us on purpose
+    answer: Json = json.loads(line.decode("ascii"))
+    return answer
 
 
-def _converse(process: "subprocess.Popen[bytes]", order: bytes) -> Tuple[bytes, bool]:
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        with process.stdin:
-            process.stdin.write(order)
-    except BrokenPipeError:
-        pass  # it ended before it read its order; the missing answer says so
+def _in_memory(root: str) -> Tuple[int, ...]:
+    """The descriptor of a bundle that found no place on disk (bootstrap.py: /proc/self/fd/N)."""
+    name = root[len("/proc/self/fd/") :] if root.startswith("/proc/self/fd/") else ""
+    return (int(name),) if name.isdigit() else ()
+
+
+def _converse(process: "subprocess.Popen[bytes]", order: bytes) -> bytes:
+    """Give the order; the answer's line, or b"" where none came in time."""
+    if process.stdin is None or process.stdout is None:
+        return b""
+    with contextlib.suppress(BrokenPipeError), process.stdin:  # it ended too early; the missing answer says so
+        process.stdin.write(order)
     with process.stdout:
-        if not select.select([process.stdout], [], [], _ANSWER_S)[0]:
-            return b"", False
-        return process.stdout.readline(), True
+        ready = select.select([process.stdout], [], [], _ANSWER_S)[0]
+        return process.stdout.readline() if ready else b""
 
 
 def _last_words(folder: str) -> str:

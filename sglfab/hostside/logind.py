@@ -21,7 +21,9 @@ def kill_user_processes() -> Optional[bool]:
         return False
     if os.getuid() == 0 and "root" in (setting("KillExcludeUsers") or "root").split():
         return False
-    value = _ask_logind() or setting("KillUserProcesses") or "no"  # systemd's own default since 230 is yes, every distribution sets no
+    value = (
+        _ask_logind() or setting("KillUserProcesses") or "no"
+    )  # systemd's own default since 230 is yes, every distribution sets no
     return value.lower() in ("yes", "true", "1", "on")
 
 
@@ -57,7 +59,9 @@ def setting(name: str, folders: Tuple[str, ...] = _CONFIGS) -> Optional[str]:
 
 def _config_files(folders: Tuple[str, ...]) -> List[str]:
     mains = [os.path.join(folder, "logind.conf") for folder in folders]
-    drop_ins = {os.path.basename(p): p for folder in folders for p in glob.glob(os.path.join(folder, "logind.conf.d", "*.conf"))}
+    drop_ins = {
+        os.path.basename(p): p for folder in folders for p in glob.glob(os.path.join(folder, "logind.conf.d", "*.conf"))
+    }
     return [*mains, *(drop_ins[name] for name in sorted(drop_ins))]
 
 
@@ -76,7 +80,10 @@ def scope_prefix(run_id: str) -> Tuple[List[str], List[str]]:
         return [], []
     warnings = []
     if not linger():
-        warnings.append("KillUserProcesses is on and lingering is off: the server ends some seconds after your last logout; run `loginctl enable-linger` once")
+        warnings.append(
+            "KillUserProcesses is on and lingering is off: the server ends some seconds after your last logout; "
+            "run `loginctl enable-linger` once"
+        )
     if not shutil.which("systemd-run"):
         return [], [*warnings, "systemd-run is missing: the server will be killed when you log out"]
     os.environ.setdefault("XDG_RUNTIME_DIR", "/run/user/%d" % os.getuid())

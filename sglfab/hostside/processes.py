@@ -6,21 +6,22 @@ import os
 import pwd
 import re
 import signal
+import time
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 TITLE_MAX = 400
 
-_SECRET_FLAG = re.compile(r"(--?[\w-]*(?:key|token|secret|passw)[\w-]*)([= ])(\S+)", re.IGNORECASE)
+_SECRET_FLAG = re.compile(r"(--?[\w-]*(?:key|token|secret|passw)[\w-]*)([= ])(?!-)(\S+)", re.IGNORECASE)
 # Flags that hold one of those words and no secret.
 _HARMLESS_FLAG = re.compile(r"token(?:s|izer|-map|ization)|keyfile|tokens?-", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Ident:
-    """A process that no reuse of its pid can be taken for: `start` is field 22 of /proc/PID/stat, in clock ticks since boot."""
+    """A process, safe from the reuse of its pid: `start` is field 22 of /proc/PID/stat, in clock ticks since boot."""
 
     pid: int
     start: int
@@ -99,7 +100,8 @@ def title(pid: int) -> str:
     return raw.rstrip(b"\0 ").replace(b"\0", b" ").decode("utf-8", "replace")
 
 
-def arguments(pid: int) -> "list[str]":
+def arguments(pid: int) -> List[str]:
+    """argv as the process has it now; [""] where there is none."""
     raw = _read("/proc/%d/cmdline" % pid)
     return [part.decode("utf-8", "surrogateescape") for part in raw.rstrip(b"\0").split(b"\0")]
 
@@ -107,6 +109,15 @@ def arguments(pid: int) -> "list[str]":
 def shown(text: str) -> str:
     """A title fit to leave the host: values of secret-looking flags replaced, at most TITLE_MAX characters."""
     return _SECRET_FLAG.sub(_redact, text)[:TITLE_MAX]
+
+
+def shown_arguments(argv: List[str]) -> List[str]:
+    """argv fit to leave the host: the value after a secret-looking flag replaced."""
+    words = [shown(word) if "=" in word else word for word in argv]
+    for at, word in enumerate(words[:-1]):
+        if not words[at + 1].startswith("-") and shown(word + " x") != word + " x":
+            words[at + 1] = "***"
+    return words
 
 
 def _redact(match: "re.Match[str]") -> str:
@@ -142,16 +153,18 @@ def boot_id() -> str:
 
 
 def started_wall(proc: Proc) -> float:
-    """Unix time of the process's start, to about 10 ms."""
-    for line in _read("/proc/stat").splitlines():
-        if line.startswith(b"btime "):
-            return float(line.split()[1]) + proc.start / _TICKS
-    return 0.0
+    """Unix time of the process's start, to about 10 ms (btime of /proc/stat would be right to a second only)."""
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - proc.start / _TICKS
+    return time.time() - age_s
 
 
 def ident_from(record: Any) -> Optional[Ident]:
     """The identity in a run.json or lock record, None where it has none."""
-    if not isinstance(record, dict) or not isinstance(record.get("pid"), int) or not isinstance(record.get("start"), int):
+    if (
+        not isinstance(record, dict)
+        or not isinstance(record.get("pid"), int)
+        or not isinstance(record.get("start"), int)
+    ):
         return None
     return Ident(record["pid"], record["start"])
 
@@ -165,19 +178,20 @@ def send(ident: Ident, number: int) -> bool:
 
 
 def _send_by_pidfd(ident: Ident, number: int) -> bool:
-    if not hasattr(os, "pidfd_open") or not hasattr(signal, "pidfd_send_signal"):
+    pidfd_open, pidfd_send = getattr(os, "pidfd_open", None), getattr(signal, "pidfd_send_signal", None)
+    if pidfd_open is None or pidfd_send is None:
         return _send_by_pid(ident, number)  # Python 3.8
     try:
-        fd = os.pidfd_open(ident.pid)
+        fd = pidfd_open(ident.pid)
     except ProcessLookupError:
         return False
     except OSError:
         return _send_by_pid(ident, number)  # a kernel before 5.3, or a seccomp filter
     try:
-        # After the open: if the start time still matches now, the descriptor is that process, whatever becomes of the pid.
+        # After the open: if the start time matches now, the descriptor is that process, whatever becomes of the pid.
         if living(ident) is None:
             return False
-        signal.pidfd_send_signal(fd, number)
+        pidfd_send(fd, number)
         return True
     finally:
         os.close(fd)

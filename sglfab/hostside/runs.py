@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -72,7 +73,9 @@ def log_of(run: Run) -> str:
 def all_runs(state: str) -> List[Run]:
     """Every readable run, newest first."""
     found = (describe(folder) for folder in _folders(state))
-    return sorted((run for run in found if run), key=lambda run: str(run.get("created_wall") or run.get("created")), reverse=True)
+    return sorted(
+        (run for run in found if run), key=lambda run: str(run.get("created_wall") or run.get("created")), reverse=True
+    )
 
 
 def _folders(state: str) -> List[str]:
@@ -128,9 +131,7 @@ def point_latest(state: str, profile: str, folder: str) -> None:
     parent = os.path.join(state, "latest")
     os.makedirs(parent, mode=0o700, exist_ok=True)
     temporary = os.path.join(parent, ".new-%d" % os.getpid())
-    try:
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
-    except FileNotFoundError:
-        pass
     os.symlink(os.path.relpath(folder, parent), temporary)
     os.replace(temporary, os.path.join(parent, profile.replace("/", "_")))

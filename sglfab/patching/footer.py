@@ -16,8 +16,8 @@ _BEGIN = re.compile(r"^# >>> sglfab (?P<set>\S+) (?P<sha>[0-9a-f]{64}) >>>$", re
 _ANY_MARK = re.compile(r"^# (?:>>>|<<<) sglfab\b", re.MULTILINE)
 END = "# <<< sglfab <<<\n"
 
-# Nothing but `os.environ.get` runs in a server that was not launched to trace. BaseException: a SystemExit at import kills
-# a scheduler without a word (seen in 0.5.23); Ctrl-C stays the operator's.
+# Nothing but `os.environ.get` runs in a server that was not launched to trace. BaseException: a SystemExit at import
+# kills a scheduler without a word (seen in 0.5.23); Ctrl-C stays the operator's.
 _FOOTER = """\
 # >>> sglfab {set} {sha} >>>
 # Appended by `fab patch-debug`, cut off by `fab unpatch-debug`. Does nothing unless SGLFAB_TRACE_DIR is set.

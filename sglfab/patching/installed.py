@@ -66,7 +66,10 @@ def _without_footer(file: InstalledFile, entry: Entry | None) -> FileState:
     if file.record_sha256 is not None:
         if file.sha256 == file.record_sha256:
             return FileState(PRISTINE)
-        return FileState(FOREIGN, f"edited by someone: sha256 {_short(file.sha256)}, the wheel's RECORD says {_short(file.record_sha256)}")
+        return FileState(
+            FOREIGN,
+            f"edited by someone: sha256 {_short(file.sha256)}, the wheel's RECORD says {_short(file.record_sha256)}",
+        )
     if entry is not None and file.sha256 != entry.original_sha256:
         detail = f"changed since it was patched: sha256 {_short(file.sha256)}, then {_short(entry.original_sha256)}"
         return FileState(FOREIGN, detail)
@@ -77,7 +80,9 @@ def _with_footer(file: InstalledFile, entry: Entry | None, footer: Footer) -> Fi
     if not footer.intact:
         return FileState(DRIFTED, "edited above the footer since it was patched", footer)
     if file.record_sha256 is not None and footer.original_sha256 != file.record_sha256:
-        detail = f"patched over a foreign edit: below the footer {_short(footer.original_sha256)}, RECORD {_short(file.record_sha256)}"
+        detail = (
+            f"a foreign edit was patched: {_short(footer.original_sha256)}, RECORD says {_short(file.record_sha256)}"
+        )
         return FileState(DRIFTED, detail, footer)
     if entry is not None and file.sha256 != entry.patched_sha256:
         return FileState(DRIFTED, "the footer was edited since it was patched", footer)

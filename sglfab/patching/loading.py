@@ -93,8 +93,9 @@ _LIKE = {"tap": "target-model", "module": "srt/models/deepseek_v2.py", "object":
 
 def _tensor(name: str, rule: Json, where: str) -> TensorRule:
     if isinstance(rule, Mapping):
-        _check_keys(rule, {"path": str, "rows": int}, where=where, what=f"the tensor {name}")
-        return TensorRule(name, _path(rule.get("path"), where), rows=rule.get("rows", 0))
+        _check_keys(rule, {"path": str, "rows": int, "split": str}, where=where, what=f"the tensor {name}")
+        split = _path(rule["split"], where) if "split" in rule else ""
+        return TensorRule(name, _path(rule.get("path"), where), rows=rule.get("rows", 0), split=split)
     return TensorRule(name, _path(rule, where))
 
 
@@ -107,7 +108,9 @@ def _value(name: str, rule: Json, where: str) -> ValueRule:
 
 def _path(path: Json, where: str) -> str:
     if not isinstance(path, str) or not _PATH.fullmatch(path):
-        raise _wrong(f"has a path {path!r}", where=where, try_="args.NAME…, return… or self…, as in args.forward_batch.spec_info")
+        raise _wrong(
+            f"has a path {path!r}", where=where, try_="args.NAME…, return… or self…, as in args.forward_batch.spec_info"
+        )
     return path
 
 
@@ -115,19 +118,29 @@ def _check_keys(raw: Mapping[str, Json], known: Mapping[str, type], *, where: st
     for key, value in raw.items():
         if key not in known:
             close = difflib.get_close_matches(str(key), known, n=1)
-            raise _wrong(f"has {key!r}, which is no key of {what}", where=where, try_=close[0] if close else ", ".join(known))
+            raise _wrong(
+                f"has {key!r}, which is no key of {what}", where=where, try_=close[0] if close else ", ".join(known)
+            )
         # bool is an int in Python, but `every: true` is a mistake.
-        if not isinstance(value, known[key]) or (known[key] is int and (isinstance(value, bool) or value < 0)):
+        if not isinstance(value, known[key]) or (isinstance(value, int) and known[key] is int and not _is_count(value)):
             raise _wrong(f"has {key}: {value!r}, which is no {known[key].__name__}", where=where)
+
+
+def _is_count(value: int) -> bool:
+    return not isinstance(value, bool) and value >= 0
 
 
 def _check_unique(taps: Sequence[Tap], lines: Sequence[int], file: str) -> None:
     seen: dict[str, int] = {}
     for tap, line in zip(taps, lines, strict=True):
         if tap.tap in seen:
-            raise _wrong(f"has two taps named {tap.tap}", where=f"{file}:{line}", try_=f"the first is in line {seen[tap.tap]}")
+            raise _wrong(
+                f"has two taps named {tap.tap}", where=f"{file}:{line}", try_=f"the first is in line {seen[tap.tap]}"
+            )
         seen[tap.tap] = line
 
 
 def _wrong(what: str, *, where: str, try_: str = "") -> InputError:
-    return InputError("patch-set-invalid", f"the patch set {what}", where=where, try_=try_ or "docs/runbooks/read-the-debug-trace.md")
+    return InputError(
+        "patch-set-invalid", f"the patch set {what}", where=where, try_=try_ or "docs/runbooks/read-the-debug-trace.md"
+    )

@@ -9,7 +9,11 @@ from sglfab.errors import PatchError
 from sglfab.model import Json
 
 SCHEMA = 1
-APPLYING, APPLIED, REMOVING = "applying", "applied", "removing"  # the first and the last two are what a killed call leaves
+APPLYING, APPLIED, REMOVING = (
+    "applying",
+    "applied",
+    "removing",
+)  # the first and the last two are what a killed call leaves
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,10 @@ class Manifest:
             "absent": list(self.absent),
             "operator": self.operator,
             "applied_wall": self.applied_wall,
-            "files": [{"path": e.path, "original_sha256": e.original_sha256, "patched_sha256": e.patched_sha256} for e in self.entries],
+            "files": [
+                {"path": e.path, "original_sha256": e.original_sha256, "patched_sha256": e.patched_sha256}
+                for e in self.entries
+            ],
         }
 
 
@@ -70,5 +77,7 @@ def manifest_from_json(shape: Mapping[str, Json] | None) -> Manifest | None:
         )
     except (KeyError, TypeError, AttributeError):
         raise PatchError(
-            "manifest-unreadable", "the manifest of the patch is of another version of sglfab, or damaged", try_="fab patch-status"
+            "manifest-unreadable",
+            "the manifest of the patch is of another version of sglfab, or damaged",
+            try_="fab patch-status",
         ) from None

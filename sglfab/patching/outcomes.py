@@ -75,7 +75,9 @@ def fit(text: str | None, taps: Sequence[Tap]) -> Fit | Conflict:
     )
 
 
-def apply(file: InstalledFile, state: FileState, patch_set: PatchSet, *, taps: Fit, modules: Sequence[str]) -> Applied | AlreadyApplied | Conflict:
+def apply(
+    file: InstalledFile, state: FileState, patch_set: PatchSet, *, taps: Fit, modules: Sequence[str]
+) -> Applied | AlreadyApplied | Conflict:
     """What patching `file` comes to. modules: every file that the set patches in this release."""
     if refusal := _refusal(file):
         return refusal

@@ -31,7 +31,11 @@ def locate(tree: ast.Module, name: str, *, inherited: bool = False) -> Site | Mi
     wanted_class, wanted_method = name.split(".")
     classes = [c for c in _classes(tree.body) if c.name == wanted_class]
     if len(classes) != 1:
-        reason = f"class {wanted_class} is not there" if not classes else f"class {wanted_class} is there {len(classes)} times"
+        reason = (
+            f"class {wanted_class} is not there"
+            if not classes
+            else f"class {wanted_class} is there {len(classes)} times"
+        )
         return Missing(reason, _nearest(tree, name))
     methods = [m for m in _methods(classes[0]) if m.name == wanted_method]
     if not methods and inherited and classes[0].bases:
@@ -43,7 +47,9 @@ def locate(tree: ast.Module, name: str, *, inherited: bool = False) -> Site | Mi
 
 
 def _plain(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Site | Missing:
-    kinds = {d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "") for d in method.decorator_list} & _NOT_PLAIN
+    kinds = {
+        d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "") for d in method.decorator_list
+    } & _NOT_PLAIN
     if isinstance(method, ast.AsyncFunctionDef):
         kinds.add("coroutine")
     if kinds:

@@ -13,14 +13,20 @@ VERBS = ("len", "ends", "list", "shape", "argmax")
 
 @dataclass(frozen=True)
 class TensorRule:
-    """Statistics of the tensor (or of each tensor of the list) at `path`; rows: one fingerprint a row up to that many rows."""
+    """Statistics of the tensor (or of each tensor of the list) at `path`.
+
+    rows: one fingerprint a row, up to so many. split: path of a list: a packed tensor is cut into as many pieces.
+    """
 
     name: str
     path: str
     rows: int = 0
+    split: str = ""
 
     def to_json(self) -> Json:
-        return {"name": self.name, "path": self.path, **({"rows": self.rows} if self.rows else {})}
+        shape: Json = {"name": self.name, "path": self.path}
+        shape |= {"rows": self.rows} if self.rows else {}
+        return shape | ({"split": self.split} if self.split else {})
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def time_of_day(wall_s: float) -> str:
 
 
 def moment(when: object) -> str:
-    """Local `2026-12-01 10:02` of a unix time; a text, such as an ISO time, as it is, without its fractions; "" for None."""
+    """Local `2026-12-01 10:02` of a unix time; of an ISO time its minutes; "" for None."""
     if isinstance(when, int | float):
         return datetime.fromtimestamp(when).strftime("%Y-%m-%d %H:%M")
     return str(when or "").replace("T", " ")[:16]

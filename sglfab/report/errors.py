@@ -7,13 +7,14 @@ from rich.text import Text
 
 from sglfab.errors import SglfabError
 from sglfab.model import SCHEMA, Json
+from sglfab.report.consoles import progress_console
 from sglfab.report.page import Page
 from sglfab.report.redact import Redactor
 
 
-def print_error(error: SglfabError, console: Console, redactor: Redactor | None = None) -> None:
-    """`error[code]: what`, then where and what to try, each only if there is one."""
-    page = Page(console, redactor)
+def print_error(error: SglfabError, console: Console | None = None, redactor: Redactor | None = None) -> None:
+    """`error[code]: what`, then where and what to try, each only if there is one. On stderr unless told otherwise."""
+    page = Page(console or progress_console(), redactor)
     page.line(Text(f"error[{error.code}]: ", style="bold red") + page.text(error.what), hang=2)
     for name, words in (("where", error.where), ("try", error.try_)):
         # Whole lines: both are copied into an editor or a shell.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -11,15 +12,16 @@ from sglfab.report.printable import valid_unicode
 from sglfab.report.redact import Redactor
 
 
-def one_object(per_host: Sequence[Json], *, several: bool | None = None) -> Json:
-    """The only host's object itself, else `{"schema": 1, "hosts": […]}`. several: say so although one answered."""
-    wrapped = len(per_host) != 1 if several is None else several
-    return {"schema": SCHEMA, "hosts": list(per_host)} if wrapped else per_host[0]
+def hosts_json(per_host: Sequence[Json]) -> Json:
+    """The only host's object itself, else `{"schema": 1, "hosts": […]}`."""
+    return per_host[0] if len(per_host) == 1 else {"schema": SCHEMA, "hosts": list(per_host)}
 
 
-def write_json(value: Json, stream: TextIO, redactor: Redactor | None = None) -> None:
-    """`value`, redacted, and a newline. ASCII only, so that it survives every locale and pipe."""
+def print_json(value: Json, *, stream: TextIO | None = None, redactor: Redactor | None = None) -> None:
+    """`value`, redacted, as one object on stdout unless told otherwise. ASCII only: it survives every locale."""
     safe = (redactor or Redactor()).value(value)
-    whole = valid_unicode(json.dumps(safe, ensure_ascii=False, allow_nan=False, default=str))
-    stream.write(json.dumps(json.loads(whole), indent=2) + "\n")
-    stream.flush()
+    # Bytes of a log that were no UTF-8 are lone surrogates in our strings; strict JSON readers refuse them.
+    whole = valid_unicode(json.dumps(safe, ensure_ascii=False, default=str))
+    out = stream or sys.stdout
+    out.write(json.dumps(json.loads(whole), indent=2) + "\n")
+    out.flush()

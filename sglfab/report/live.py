@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import TracebackType
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
@@ -14,7 +14,7 @@ from rich.text import Text
 from sglfab.flows.clock import Clock, SystemClock
 from sglfab.flows.events import Event, Said, Step, Watched
 from sglfab.model import WatchView
-from sglfab.report.consoles import glyphs
+from sglfab.report.consoles import progress_console
 from sglfab.report.durations import spoken, time_of_day
 from sglfab.report.page import Page
 from sglfab.report.plain_progress import PlainProgress
@@ -42,44 +42,54 @@ class LiveView:
 
     def __init__(
         self,
-        console: Console,
+        console: Console | None = None,
         redactor: Redactor | None = None,
         *,
         clock: Clock | None = None,
         heartbeat_s: float = 15.0,
         auto_refresh: bool = True,
     ) -> None:
-        self._console = console
+        self._console = console = console or progress_console()
         self._page = Page(console, redactor)
         self._clock = clock or SystemClock()
         self._plain = PlainProgress(self._page.redactor, heartbeat_s=heartbeat_s)
         self._now = _Now()
         self._spinner = Spinner("dots" if not console.options.ascii_only else "line")
-        self._live = self._drawn(auto_refresh) if console.is_interactive else None
+        self._draws = console.is_interactive
+        self._auto_refresh = auto_refresh
+        self._live: Live | None = None
 
-    def _drawn(self, auto_refresh: bool) -> Live:
+    def _new_live(self) -> Live:
         # stdout is not redirected: it carries the answer, and must not end up on the console of the progress.
         return Live(
             console=self._console,
             get_renderable=self.picture,
             refresh_per_second=REFRESH_HZ,
-            auto_refresh=auto_refresh,
+            auto_refresh=self._auto_refresh,
             transient=True,
             redirect_stdout=False,
         )
 
     def __enter__(self) -> LiveView:
-        if self._live:
-            self._live.start(refresh=False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is None:
+        self._hide()
+
+    def _show(self) -> None:
+        """Only while something goes on: a question or an answer in between owns the terminal."""
+        if self._draws and self._live is None:
+            self._live = self._new_live()
+            self._live.start(refresh=True)
+
+    def _hide(self) -> None:
+        live, self._live = self._live, None
+        if live is None:
             return
         try:
-            self._live.stop()
+            live.stop()
         finally:
             self._console.show_cursor(True)  # a second Ctrl-C may have cut stop() short
 
@@ -93,23 +103,33 @@ class LiveView:
                 self._watched(event.view)
 
     def _step(self, step: Step) -> None:
-        now_s = self._clock.now_s()
         if step.state == "begin":
-            self._now = _Now(step.name, step.text, now_s)
-            if self._live is None:
-                self._print_plain(f"{step.name} begins" + (f": {step.text}" if step.text else ""))
-            return
-        took_s = now_s - self._now.since_s if self._now.step == step.name else 0.0
-        self._now = _Now()
-        took = spoken(took_s) if took_s >= WORTH_SAYING_S else ""
-        if self._live is None:
-            self._print_plain(_ended(step, took))
+            self._begin(step)
         else:
+            self._end(step)
+
+    def _begin(self, step: Step) -> None:
+        """A step that begins again only has something new to say."""
+        again = step.name == self._now.step
+        since_s = self._now.since_s if again else self._clock.now_s()
+        self._now = _Now(step.name, step.text, since_s)
+        self._show()
+        if not self._draws:
+            self._print_plain(f"{step.name}{'' if again else ' begins'}" + (f": {step.text}" if step.text else ""))
+
+    def _end(self, step: Step) -> None:
+        took_s = self._clock.now_s() - self._now.since_s if self._now.step == step.name else 0.0
+        took = spoken(took_s) if took_s >= WORTH_SAYING_S else ""
+        self._now = _Now()
+        self._hide()
+        if self._draws:
             self._page.line(self._mark(step, took), hang=2)
+        else:
+            self._print_plain(_ended(step, took))
 
     def _said(self, said: Said) -> None:
         warns = said.level == "warning"
-        if self._live is None:
+        if not self._draws:
             self._print_plain(("warning: " if warns else "") + said.text)
             return
         mark = Text(f"{self._page.glyphs.warning} ", style="yellow") if warns else Text("  ")
@@ -118,7 +138,8 @@ class LiveView:
     def _watched(self, view: WatchView) -> None:
         now_s = self._clock.now_s()
         self._now = _Now(self._now.step, self._now.text, self._now.since_s, view, now_s)
-        if self._live is None:
+        self._show()
+        if not self._draws:
             for line in self._plain.lines(view, now_s):
                 self._print_plain(line)
 
@@ -137,7 +158,7 @@ class LiveView:
         now = self._now
         if not now.step and now.view is None:
             return Group()
-        lines = [self._headline(now)]
+        lines: list[RenderableType] = [self._headline(now)]
         if now.view is not None:
             lines += self._below(now.view)
         return Group(*lines)

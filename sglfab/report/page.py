@@ -13,6 +13,7 @@ from sglfab.report.printable import clean
 from sglfab.report.redact import Redactor
 
 MAX_WIDTH = 110  # longer lines are hard to read, also where the terminal is wider
+NARROWEST = 20  # columns left for text below which nothing is wrapped
 
 Words = str | Text
 
@@ -82,7 +83,13 @@ class Page:
             self.raw((Text(" " * start.cell_len) if number else start) + part)
 
     def _wrapped(self, text: Text, indent: int, hang: int) -> list[Text]:
-        room = self.width - indent - hang
-        if not self.wraps or room < 20 or text.cell_len <= self.width - indent:
+        """The lines of a paragraph; those after the first have `hang` columns less room."""
+        room = self.width - indent
+        if not self.wraps or room - hang < NARROWEST:
             return list(text.split("\n", allow_blank=True)) or [text]
-        return list(text.wrap(self.console, room, tab_size=4)) or [text]
+        first, *more = [*text.wrap(self.console, room, tab_size=4)] or [text]
+        if not more:
+            return [first]
+        rest = text[len(first.plain) :]
+        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
+        return [first, *rest.wrap(self.console, room - hang, tab_size=4)]

@@ -54,7 +54,7 @@ _WRITERS: tuple[Callable[[str], str], ...] = (
 
 
 def written_forms(value: str) -> frozenset[str]:
-    """Every way `value` may stand in a text, also quoted twice (a Python repr inside JSON); at least 4 characters each."""
+    """Every way `value` may stand in a text, also quoted twice (a repr inside JSON); forms of at least 4."""
     values = {value, *(line for line in value.splitlines() if len(line) >= SHORTEST_LINE)}
     once = values | _written(values)
     return frozenset(form for form in once | _written(once) if len(form) >= SHORTEST)

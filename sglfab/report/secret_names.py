@@ -5,27 +5,32 @@ from __future__ import annotations
 import re
 from enum import Enum
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Parts of SGLang's vocabulary that look like credentials: they are about text tokens and cache keys.
-_TEXT_TOKENS = frozenset(
-    "bos eos pad unk mask sep cls new cached pending prefill decode draft full swa mamba image audio video start end begin "
-    "stop think next first last prev special hot input output prompt page per num this each one non sampled accepted "
-    "target bonus parent finished matched".split()
+_TEXT_TOKENS = _words(
+    "bos eos pad unk mask sep cls new cached pending prefill decode draft full swa mamba image audio video start end "
+    "begin stop think next first last prev special hot input output prompt page per num this each one non sampled "
+    "accepted target bonus parent finished matched"
 )
-_CACHE_KEYS = frozenset(
+_CACHE_KEYS = _words(
     "kv cache hash block page prefix radix extra lora sort dict state tensor param weight model layer primary foreign "
-    "routing request group config lookup unknown missing unexpected match child root node".split()
+    "routing request group config lookup unknown missing unexpected match child root node"
 )
-_CREDENTIAL_TOKENS = frozenset(
-    "hf hub huggingface access auth bearer api refresh session secret github gitlab wandb id user client service".split()
+_CREDENTIAL_TOKENS = _words(
+    "hf hub huggingface access auth bearer api refresh session secret github gitlab wandb id user client service"
 )
-_CREDENTIAL_KEYS = frozenset(
-    "api access secret private auth authorization encryption signing account license master ssh openai anthropic hf aws "
-    "subscription client".split()
+_CREDENTIAL_KEYS = _words(
+    "api access secret private auth authorization encryption signing account license master ssh openai anthropic hf "
+    "aws subscription client"
 )
-_ALWAYS = frozenset(
-    "secret password passwd passphrase credential credentials apikey authkey authtoken accesstoken accesskey".split()
+_ALWAYS = _words(
+    "secret password passwd passphrase credential credentials apikey authkey authtoken accesstoken accesskey"
 )
-_POINTERS = frozenset("file path dir folder keyfile".split())  # the value says where the secret is
+_POINTERS = _words("file path dir folder keyfile")  # the value says where the secret is
 _NOT_A_SECRET = re.compile(
     r"""(?: |none|null|nil|true|false|unset|not|missing|required|invalid|is|empty
         |\*+|\[?redacted\]?                         # redacted already
@@ -37,7 +42,7 @@ _NOT_A_SECRET = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?%?")
 _OPAQUE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w+/=.\-]{16,}")
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 class Secrecy(Enum):
@@ -51,7 +56,7 @@ class Secrecy(Enum):
 def secrecy(name: str) -> Secrecy:
     """How secret the value of `name` is: an environment variable, an argument, a flag or a header."""
     last = name.rsplit(".", 1)[-1].strip("-")
-    words = [word.lower() for word in _WORDS.findall(last)]
+    words = [word.lower() for word in _PARTS.findall(last)]
     if not words or words[-1] in _POINTERS:
         return Secrecy.NEVER
     if _ALWAYS & set(words):
@@ -99,7 +104,7 @@ def holds_secret(name: str, value: str) -> bool:
 
 def _counts(name: str) -> bool:
     """A number is a count where the name speaks of tokens or keys, but may be somebody's password."""
-    words = {word.lower() for word in _WORDS.findall(name)}
+    words = {word.lower() for word in _PARTS.findall(name)}
     return not _ALWAYS & words and "api" not in words
 
 

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from sglfab.model import RankProgress, StageSpan, WatchView
-from sglfab.report.consoles import Glyphs
+from sglfab.report.consoles import UNICODE, Glyphs
 from sglfab.report.durations import spoken
 from sglfab.report.printable import one_line
 from sglfab.report.redact import Redactor
@@ -32,7 +32,8 @@ def table(view: WatchView, *, redactor: Redactor, signs: Glyphs, width: int, hei
         lines.append(Text(f"{signs.ellipsis} and {left_out} more rows", style="dim"))
     lines += [line for line in (_done(view, signs), _left(view), _last_line(view, redactor, signs)) if line]
     for line in lines:
-        line.truncate(width, overflow="crop")
+        line.rstrip()
+        line.truncate(width, overflow="ellipsis" if signs is UNICODE else "crop")
     return lines[:height]
 
 

@@ -7,10 +7,11 @@ from rich.text import Text
 from sglfab.model import StageSpan, Verdict
 from sglfab.report.consoles import Glyphs
 from sglfab.report.durations import spoken
-from sglfab.report.stages import eta_text, stage_name
+from sglfab.report.stages import stage_name
 
 NARROWEST, WIDEST = 12, 48
 _TOOK = 7  # columns of a duration
+_PERCENT = 5
 _ENDED = ("crashed", "stuck", "timed_out", "unreachable")
 
 
@@ -21,30 +22,29 @@ def timeline_rows(verdict: Verdict, signs: Glyphs, width: int) -> list[Text]:
         return []
     end_s = max([verdict.elapsed_s or 0.0, *(span.end_s or span.start_s or 0.0 for span in spans)])
     names = max(len(stage_name(span.stage, span.draft)) for span in spans)
-    room = max(NARROWEST, min(WIDEST, width - names - _TOOK - 4))
+    room = max(NARROWEST, min(WIDEST, width - names - _TOOK - _PERCENT - 3))
     return [_row(span, verdict, signs, names=names, room=room, end_s=end_s) for span in spans]
 
 
 def _row(span: StageSpan, verdict: Verdict, signs: Glyphs, *, names: int, room: int, end_s: float) -> Text:
     start_s = span.start_s or 0.0
-    open_end = span.end_s is None
     stop_s = end_s if span.end_s is None else span.end_s
     left, filled = _place(start_s, stop_s, end_s, room)
-    bad = open_end and verdict.verdict in _ENDED
     row = Text(f"{stage_name(span.stage, span.draft):<{names}}  {' ' * left}")
-    row += Text(signs.bar * (filled - bad), style="red" if bad else "")
-    row += Text(signs.failed, style="red") if bad else Text("")
+    row += _bar(filled, broken=span.end_s is None and verdict.verdict in _ENDED, signs=signs)
     row += Text(f"{' ' * (room - left - filled)} {spoken(stop_s - start_s):>{_TOOK}}")
-    notes = [
-        f"{span.progress:.0%}" if open_end and span.progress is not None else "",
-        eta_text(span) if open_end else "",
-    ]
-    shown = ", ".join(note for note in notes if note)
-    return row + Text(f"  {shown}", style="dim") if shown else row
+    reached = f"{span.progress:.0%}" if span.end_s is None and span.progress is not None else ""
+    return row + Text(f"{reached:>{_PERCENT}}" if reached else "", style="dim")
+
+
+def _bar(filled: int, *, broken: bool, signs: Glyphs) -> Text:
+    if not broken:
+        return Text(signs.bar * filled)
+    return Text(signs.bar * (filled - 1) + signs.failed, style="red")
 
 
 def _place(start_s: float, stop_s: float, end_s: float, room: int) -> tuple[int, int]:
-    """First column and number of columns: at least one, never beyond the room."""
+    """First column and number of columns: at least one, never beyond the room; neighbours in time touch."""
     scale = room / end_s if end_s > 0 else 0.0
-    left = min(room - 1, int(start_s * scale))
-    return left, max(1, min(room - left, round((stop_s - start_s) * scale)))
+    left = min(room - 1, max(0, round(start_s * scale)))
+    return left, max(1, min(room, round(stop_s * scale)) - left)

@@ -37,7 +37,10 @@ def print_verdict(
     redactor: Redactor | None = None,
     log: str = "server.log",
 ) -> None:
-    """The whole verdict. changed: what differs from this profile's last ready run. log: the log's name as one would type it."""
+    """The whole verdict.
+
+    changed: what differs from this profile's last ready run. log: the log's name as one would type it.
+    """
     page = Page(console, redactor)
     page.line(_headline(verdict, page), hang=2)
     where = _where(verdict)
@@ -157,8 +160,9 @@ def _further(page: Page, verdict: Verdict) -> None:
         count = len(verdict.consequences)
         first = f"line {line}: {cropped(one_line(text), EVIDENCE_LIMIT // 2)}"
         page.block(
-            "Consequences, not causes", [first if count == 1 else f"{count} lines, the first {first}"], style="dim"
+            "Consequences, not causes", [first if count == 1 else f"{count} lines, beginning with {first}"], style="dim"
         )
     page.block(
-        "Nearest known findings", [f"{', '.join(verdict.neighbours)} (fab explain ID)"] if verdict.neighbours else []
+        "Nearest known findings",
+        [f"{', '.join(verdict.neighbours)} (fab explain --code ID)"] if verdict.neighbours else [],
     )

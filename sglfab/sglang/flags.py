@@ -131,14 +131,9 @@ def read_flags(project: Project) -> FlagFacts:
         ) from None
 
 
-def newest_known(project: Project) -> str:
-    """The newest release whose flags are known."""
-    return read_flags(project).newest
-
-
 def _flag(name: str, span: Mapping[str, Json]) -> Flag:
-    facts = {k: tuple(v) if isinstance(v, list) else v for k, v in span.items()}
-    return Flag(name=name, since=facts.pop("from"), until=facts.pop("to"), **facts)
+    facts: dict[str, Json] = {k: tuple(v) if isinstance(v, list) else v for k, v in span.items()}
+    return Flag(name=name, since=str(facts.pop("from")), until=str(facts.pop("to")), **facts)
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from packaging.version import InvalidVersion, Version
 
 from sglfab.errors import InputError
+from sglfab.project import Project
 
 
 def parse(text: str) -> Version:
@@ -25,6 +26,11 @@ def parse(text: str) -> Version:
 
 def in_order(releases: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(releases, key=parse))
+
+
+def newest_known(project: Project) -> str:
+    """The newest release whose flags were read (configs/sglang/flags.json)."""
+    return str(project.sglang_facts("flags")["releases"][-1])
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Basis:
 
 
 def basis(wanted: str, known: Sequence[str]) -> Basis:
-    """Which of `known` (oldest first) speaks for `wanted`: itself, the final of a pre-release, else the nearest lower."""
+    """Which of `known` (oldest first) speaks for `wanted`: itself, the final of its rc, else the nearest lower."""
     version = parse(wanted)
     same = [r for r in known if parse(r) == Version(version.public)]
     final = [r for r in known if version.is_prerelease and r == version.base_version]

@@ -33,7 +33,7 @@ class Bundle:
 @cache
 def bundle() -> Bundle:
     """The bundle of this checkout; the same bytes for the same sources, on any machine."""
-    return pack(_sources())
+    return pack(sources())
 
 
 def pack(files: dict[str, bytes]) -> Bundle:
@@ -48,7 +48,8 @@ def pack(files: dict[str, bytes]) -> Bundle:
     return Bundle(data, hashlib.sha256(data).hexdigest())
 
 
-def _sources() -> dict[str, bytes]:
+def sources() -> dict[str, bytes]:
+    """Path in the archive → bytes."""
     # Under its own package path, so that `from sglfab.hostside.x import y` means the same here and there.
     files = {"__main__.py": _ROOT_MAIN.encode(), "sglfab/__init__.py": b""}
     for source in resources.files("sglfab.hostside").iterdir():

@@ -37,7 +37,7 @@ class Conversation:
         self.gap: str | None = None
 
     def begin(self, program: Bundle, *, idle_s: float) -> Ended | None:
-        """Bring the bundle to life; how it ended when that failed (the channel is closed then, as after every error)."""
+        """Bring the bundle to life; how it ended when that failed. Any failure closes the channel."""
         try:
             greeting = self._next(_GREETINGS, idle_s)
             if greeting is not None and "need" in greeting:

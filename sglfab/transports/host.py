@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sglfab.transports.base import ChannelIdle, Transport
-from sglfab.transports.bundle import bootstrap_argv, bundle
+from sglfab.transports.bundle import Bundle, bootstrap_argv, bundle
 from sglfab.transports.conversation import Conversation, no_python
 
 Json = dict[str, Any]
@@ -55,6 +55,7 @@ class Host:
 
     python: the interpreter of the profile, or a venv's folder; "python3" is looked up in the host's PATH.
     state_dir: on the host; None: `$SGLFAB_STATE_DIR` there, else `~/.sglfab`.
+    program: what runs there; None: hostside of this checkout.
     Calls and streams may run at once in several threads; each stream belongs to one thread.
     """
 
@@ -65,13 +66,20 @@ class Host:
         python: str = "python3",
         state_dir: str | None = None,
         label: str | None = None,
+        program: Bundle | None = None,
     ) -> None:
         self._make = transport if callable(transport) else None
         self._transport: Transport = transport() if callable(transport) else transport
         self.python, self.state_dir = python, state_dir
         self.label = label or self._transport.label
+        self._program = program or bundle()
         self._lock = threading.Lock()
         self._gaps: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the way to the host does not do as the operator's ssh config asks, in words."""
+        return tuple(str(note) for note in getattr(self._transport, "notes", ()))
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -113,8 +121,10 @@ class Host:
         """hostside, alive and waiting for its request."""
         failures = []
         for python in self._candidates():
-            talk = Conversation(self._transport.open(bootstrap_argv(python, bundle().sha, self.state_dir)), self.label)
-            ended = talk.begin(bundle(), idle_s=start_s)
+            talk = Conversation(
+                self._transport.open(bootstrap_argv(python, self._program.sha, self.state_dir)), self.label
+            )
+            ended = talk.begin(self._program, idle_s=start_s)
             if ended is None:
                 self.python = python
                 self._note(talk.gap)

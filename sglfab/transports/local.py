@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import IO
 
 from sglfab.transports.base import Channel, ChannelIdle, ChannelLost
@@ -23,10 +25,14 @@ class LocalTransport:
 
     label = "local"
 
+    def __init__(self, *, end_s: float = _END_S) -> None:
+        """end_s: how long a program may take to end by itself once its channel is closed."""
+        self._end_s = end_s
+
     def open(self, argv: Sequence[str]) -> Channel:
         """Start argv (`~/` in argv[0] is the home). What cannot be started ends with 126 or 127, as in a shell."""
         try:
-            return LocalChannel((os.path.expanduser(argv[0]), *argv[1:]))
+            return LocalChannel((os.path.expanduser(argv[0]), *argv[1:]), end_s=self._end_s)
         except OSError as why:
             status = 127 if isinstance(why, (FileNotFoundError, NotADirectoryError)) else 126
             return Unstarted(status, f"{argv[0]}: {why.strerror}")
@@ -60,7 +66,8 @@ class Unstarted:
 class LocalChannel:
     """A child of ours in a session of its own: Ctrl-C in the terminal must not kill an operation half way."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], *, end_s: float) -> None:
+        self._end_s = end_s
         # stderr in a file needs no reader: the child can never block on it.
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 – lives as long as the channel
         self._buffer, self._reading, self._closed = LineBuffer(), threading.Lock(), False
@@ -140,7 +147,7 @@ class LocalChannel:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            self._drain_until(time.monotonic() + _END_S)
+            self._drain_until(time.monotonic() + self._end_s)
         finally:
             if self._process.poll() is None:
                 self._process.kill()
@@ -164,3 +171,51 @@ class LocalChannel:
                 pipe.close()
         os.close(self._wake_out)
         os.close(self._wake_in)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a short program said. status 127: it is not installed."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def output(argv: Sequence[str], *, timeout_s: float) -> Output:
+    """Run a program of the operator's machine that asks nothing and ends soon; status -1 when it does not."""
+    channel = LocalTransport().open(argv)
+    try:
+        lines = [line.decode("utf-8", "replace") for line in channel.lines(idle_s=timeout_s)]
+        return Output(channel.wait(timeout_s=timeout_s), "\n".join(lines), channel.stderr_tail())
+    except ChannelIdle as why:
+        return Output(-1, "", str(why))
+    finally:
+        channel.close()
+
+
+class PipedProgram:
+    """A shell command line whose stdin and stdout are one socket of ours: how OpenSSH runs a ProxyCommand.
+
+    Out of reach of the terminal, so that it can neither be killed by Ctrl-C nor stop at a prompt.
+    """
+
+    def __init__(self, command: str) -> None:
+        self.socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", "exec " + command],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        self.socket.close()
+        self._process.terminate()
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -18,7 +18,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("what", choices=["install", "status"])
     parser.add_argument(
-        "--pristine", action="store_true", help="undo edits of the installed SGLang (no server may run)"
+        "--pristine", action="store_true", help="undo edits of the installed SGLang"
     )
     kit, args = layout.default_kit(), parser.parse_args(argv)
     if args.what == "status":

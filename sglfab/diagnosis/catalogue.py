@@ -1,0 +1,81 @@
+"""The catalogue of signatures: every YAML file of the project's `signatures` folders, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sglfab.diagnosis import pages, reading
+from sglfab.diagnosis.needles import Needles
+from sglfab.diagnosis.signature import Pattern, Signature
+from sglfab.errors import InputError
+from sglfab.project import Project
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Signatures by id; the team's own replace ours of the same id."""
+
+    signatures: Mapping[str, Signature]
+
+    @cached_property
+    def needles(self) -> Needles[tuple[Signature, Pattern, str]]:
+        """All patterns by their needles: (signature, pattern, role of the pattern: match, also or unless)."""
+        entries = [
+            (needle, (signature, pattern, role))
+            for signature in self.signatures.values()
+            if not signature.retired
+            for role, patterns in _patterns(signature)
+            for pattern in patterns
+            for needle in pattern.needles
+        ]
+        return Needles(entries)
+
+    def __getitem__(self, id_: str) -> Signature:
+        try:
+            return self.signatures[id_]
+        except KeyError:
+            near = reading.closest(id_, self.signatures)
+            raise InputError(
+                "finding-unknown",
+                f"no finding is called {id_!r}",
+                where="fab explain",
+                try_=f"fab explain {near}" if near else "fab explain memory.kv_pool",
+            ) from None
+
+
+def _patterns(signature: Signature) -> Iterable[tuple[str, tuple[Pattern, ...]]]:
+    yield "match", signature.patterns
+    yield "also", signature.when.also
+    yield "unless", signature.when.unless
+
+
+def load(project: Project, *, samples: bool = False) -> Catalogue:
+    """Read every signature. samples: with samples and near misses (slower; for tests and pages). Raises InputError."""
+    found: dict[str, Signature] = {}
+    for folder in reversed(project.folders("signatures")):
+        for path in sorted(folder.glob("*/*.yaml")):
+            signature = reading.read(project, path, samples=samples)
+            found[signature.id] = signature
+    _check_links(found)
+    return Catalogue(dict(sorted(found.items())))
+
+
+def _check_links(found: Mapping[str, Signature]) -> None:
+    for signature in found.values():
+        for other in signature.yields_to:
+            if other not in found:
+                near = reading.closest(other, found)
+                raise InputError(
+                    "signature-unknown-link",
+                    f"{signature.id} yields to {other!r}, which is no signature",
+                    where=signature.path,
+                    try_=near or "",
+                )
+
+
+def page(catalogue: Catalogue, id_: str) -> str:
+    """The page of one finding, as Markdown. Raises InputError for an unknown id."""
+    return pages.page_of(catalogue[id_])
+

@@ -1,0 +1,175 @@
+"""Which of all matches and tracebacks came first, and which are only consequences."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sglfab.diagnosis.matching import Match, pattern_of
+from sglfab.diagnosis.run import Run
+from sglfab.diagnosis.signature import Advice, Signature, fill, release_key
+from sglfab.logs.records import Record
+from sglfab.logs.tracebacks import Failure
+from sglfab.model import Evidence, Finding
+from sglfab.sglang import endings, stages
+
+MAX_EVIDENCE = 12
+MAX_CONSEQUENCES = 40
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A signature whose conditions hold, with the lines that say so."""
+
+    signature: Signature
+    matches: tuple[Match, ...]
+    captures: dict[str, str]
+
+    @property
+    def line(self) -> int:
+        return self.matches[0].record.line
+
+    @property
+    def group(self) -> int:
+        """Where its failure begins, or its own line: what decides who came first."""
+        return min(_group_line(m) for m in self.matches)
+
+
+def hits(run: Run) -> list[Hit]:
+    """Every signature that the run satisfies, earliest first; those that yield to another present one are gone."""
+    fatal = {id(f) for f in run.failures()}
+    ended = run.ended()
+    found = [h for s in run.matcher.matches if (h := _hit(run, s, fatal, ended))]
+    present = {h.signature.id for h in found}
+    kept = [h for h in found if not present.intersection(h.signature.yields_to)]
+    return sorted(kept, key=lambda h: (h.group, h.line, h.signature.id))
+
+
+def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
+    matches = run.matcher.matches[id_]
+    signature = matches[0].signature
+    when = signature.when
+    if when.ended is not None and when.ended != ended:
+        return None
+    others = run.matcher.others
+    if not all((id_, "also", n) in others for n in range(len(when.also))):
+        return None
+    if any((id_, "unless", n) in others for n in range(len(when.unless))):
+        return None
+    alive = tuple(m for m in matches if _stands(run, m, fatal) and _fits(run, m))
+    counted = sum(run.matcher.counts[id_, n] for n in {m.pattern for m in alive})
+    if not alive or counted < when.at_least:
+        return None
+    captures: dict[str, str] = {}
+    for number in range(len(when.also)):
+        captures |= others[id_, "also", number]
+    for match in reversed(alive):
+        captures |= match.captures
+    return Hit(signature, tuple(sorted(alive, key=lambda m: m.record.line)), captures)
+
+
+def _stands(run: Run, match: Match, fatal: set[int]) -> bool:
+    """Whether a match still means something: not in a traceback that the server survived, not long overtaken."""
+    if match.signature.severity != "fatal":
+        return True
+    if match.failure is not None:
+        return id(match.failure) in fatal
+    lasting = bool(match.signature.when.also) or "kernel" in pattern_of(match).kinds or match.signature.when.at_least > 1
+    return lasting or match.epoch == run.epoch
+
+
+def _fits(run: Run, match: Match) -> bool:
+    when = match.signature.when
+    if when.frames or when.not_frames:
+        frames = match.failure.frame_text() if match.failure else ""
+        if when.frames and not re.search(when.frames, frames):
+            return False
+        if when.not_frames and re.search(when.not_frames, frames):
+            return False
+    if when.stages or when.draft is not None:
+        stage, draft = place_of(run, match)
+        if when.stages and stage not in when.stages:
+            return False
+        if when.draft is not None and draft != when.draft:
+            return False
+    return True
+
+
+def place_of(run: Run, match: Match) -> tuple[str, bool]:
+    """Stage and draft of a match: by the frames of its traceback, else by the signature, else by what the rank said last."""
+    if match.failure:
+        return place_of_failure(run, match.failure, match.signature.stage, (match.stage, match.draft))
+    return match.signature.stage or match.stage, match.draft
+
+
+def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
+    frames = failure.frame_text()
+    told = stages.stage_of_frames(frames, ready=run.ready)
+    draft = stages.draft_of_frames(frames) and said[0] not in ("serving", "warmup")
+    stage = told or usual or said[0]
+    if told == "load-weights" and draft and said[1] is False and said[0] == "post-load":
+        return told, True
+    return stage, draft
+
+
+def _group_line(match: Match) -> int:
+    return match.failure.line if match.failure else match.record.line
+
+
+def is_echo(failure: Failure) -> bool:
+    """Whether a traceback only says that another process is gone."""
+    last = failure.parts[-1].raised or failure.root
+    texts = [failure.root.text if failure.root else "", last.text if last else ""]
+    return any(endings.ECHO.search(t) for t in texts)
+
+
+def finding_of(run: Run, hit: Hit, release: str | None) -> Finding:
+    """The finding that a person reads: title and advice filled with what the lines captured."""
+    first = hit.matches[0]
+    stage, draft = place_of(run, first)
+    ranks = {m.record.rank or (m.failure.rank if m.failure else None) for m in hit.matches}
+    return Finding(
+        id=hit.signature.id,
+        category=hit.signature.category,
+        title=fill(hit.signature.title, hit.captures),
+        severity=hit.signature.severity,
+        rank=ranks.pop() if len(ranks) == 1 else None,
+        evidence=tuple(evidence_of(m.record, m.failure) for m in hit.matches[:MAX_EVIDENCE]),
+        advice=advice_of(hit.signature, hit.captures, stage=stage, draft=draft, release=release),
+        confidence=hit.signature.confidence,
+        stage=stage,
+        draft=draft,
+    )
+
+
+def advice_of(
+    signature: Signature, captures: dict[str, str], *, stage: str, draft: bool, release: str | None
+) -> tuple[str, ...]:
+    chosen = [a for a in signature.advice if _applies(a, stage=stage, draft=draft, release=release)]
+    return tuple(fill(a.say, captures) for a in chosen or signature.advice)
+
+
+def _applies(advice: Advice, *, stage: str, draft: bool, release: str | None) -> bool:
+    if advice.stages and stage not in advice.stages:
+        return False
+    if advice.draft is not None and advice.draft != draft:
+        return False
+    if release is None:
+        return True
+    key = release_key(release)
+    if advice.since and key < release_key(advice.since):
+        return False
+    return not (advice.before and key >= release_key(advice.before))
+
+
+def evidence_of(record: Record, failure: Failure | None = None) -> Evidence:
+    rank = record.rank or (failure.rank if failure else None)
+    time = record.time or (failure.time if failure else None)
+    return Evidence(record.source, record.shown[:2000], record.line, rank, time)
+
+
+def consequences_of(run: Run, cause_lines: set[int]) -> tuple[tuple[int, str], ...]:
+    """What followed from the cause: other tracebacks and the lines of a server going down."""
+    found = [(e.record.line, e.record.shown[:300]) for e in run.ends]
+    found += [(f.root.line, f.root.text[:300]) for f in run.failures() if f.root]
+    return tuple(sorted({(n, t) for n, t in found if n not in cause_lines}))[:MAX_CONSEQUENCES]

@@ -1,0 +1,146 @@
+"""The fold: observations → verdict. One code for a live wait, a recorded one, and a log file alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sglfab.diagnosis import deaths, readiness, stall
+from sglfab.diagnosis.catalogue import Catalogue
+from sglfab.diagnosis.expectation import Expectation
+from sglfab.diagnosis.hostfold import HostFold
+from sglfab.diagnosis.logfold import LogFold
+from sglfab.diagnosis.logverdict import LogVerdict, judge_log
+from sglfab.diagnosis.outcome import Outcome
+from sglfab.model import Observation, RankProgress, StageSpan, Verdict, WatchView
+
+OFFLINE_GAP = "a log file alone: processes, GPUs, HTTP and the kernel log were not looked at"
+
+
+class Judge:
+    """`feed` observations in order; `verdict(now_s)` and `view(now_s)` are pure. now_s is on the observations' clock."""
+
+    def __init__(self, catalogue: Catalogue, *, expect: Expectation = Expectation()) -> None:
+        self.catalogue = catalogue
+        self.expect = expect
+        self.host = HostFold()
+        self.log = LogFold(catalogue)
+        self.log_t: float | None = None  # when the last log bytes came
+        self.end_t: float | None = None  # when the log first showed an end
+        self.t = 0.0
+        self._cached: tuple[tuple[int, int], LogVerdict] | None = None
+
+    def feed(self, seen: Observation) -> None:
+        self.t = max(self.t, seen.t)
+        if seen.kind == "log":
+            self._on_log(seen)
+        elif seen.kind == "log-reset":
+            self.log.reset(str(seen.data.get("reason") or "truncated"))
+        else:
+            self.host.feed(seen)
+
+    def feed_log(self, chunk: bytes) -> None:
+        self.log.feed(chunk)
+
+    def _on_log(self, seen: Observation) -> None:
+        data = str(seen.data.get("data") or "").encode("utf-8", "surrogateescape")
+        if not data:
+            return
+        self.log.feed(data)
+        self.log_t = seen.t
+        if self.end_t is None and self.log.run.ended():
+            self.end_t = seen.t
+
+    def log_verdict(self) -> LogVerdict:
+        key = (self.log.bytes, self.log.earlier)
+        if self._cached is None or self._cached[0] != key:
+            self._cached = key, judge_log(self.log, release=self.expect.sglang_version)
+        return self._cached[1]
+
+    def verdict(self, now_s: float) -> Verdict:
+        """What is known at now_s: `loading` until it is settled."""
+        outcome = (
+            deaths.judge(self, now_s)
+            or readiness.foreign(self, now_s)
+            or stall.stopped_while_serving(self, now_s)
+            or readiness.judge(self, now_s)
+            or stall.judge(self, now_s)
+            or self._deadline(now_s)
+            or Outcome("loading")
+        )
+        return self._shape(outcome, now_s)
+
+    def _deadline(self, now_s: float) -> Outcome | None:
+        deadline = self.expect.deadline_s
+        return Outcome("timed_out") if deadline is not None and now_s >= deadline else None
+
+    def offline_verdict(self, path: str) -> Verdict:
+        """The verdict of a log file alone."""
+        said = self.log_verdict()
+        outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), log=said)
+        return replace(self._shape(outcome, None), elapsed_s=self.log.run.progress.elapsed())
+
+    def _shape(self, outcome: Outcome, now_s: float | None) -> Verdict:
+        run = self.log.run
+        said = outcome.log or self.log_verdict()
+        stage, draft = self._place(outcome, said)
+        primary = outcome.primary
+        findings = outcome.findings or ((primary,) if primary else ())
+        return Verdict(
+            verdict=outcome.verdict,
+            stage=stage,
+            draft=draft,
+            elapsed_s=None if now_s is None else round(now_s + self.host.started_offset_s, 1),
+            host=self.expect.host,
+            run=self.expect.run,
+            profile=self.expect.profile,
+            url=self.expect.url,
+            sglang_version=self.expect.sglang_version,
+            exit=self.host.exit or (said.exit if outcome.verdict == "crashed" else None),
+            primary=primary,
+            findings=findings,
+            consequences=said.consequences if outcome.verdict == "crashed" else (),
+            neighbours=outcome.neighbours or (said.neighbours if primary and primary.category == "unknown" else ()),
+            ruled_out=outcome.ruled_out,
+            gaps=tuple(dict.fromkeys((*self.host.gaps, *outcome.gaps))),
+            notes=(*self._notes(), *outcome.notes),
+            timeline=run.progress.timeline(),
+        )
+
+    def _place(self, outcome: Outcome, said: LogVerdict) -> tuple[str, bool]:
+        if outcome.primary and outcome.primary.stage:
+            return outcome.primary.stage, outcome.primary.draft
+        if outcome.verdict in ("ready", "degraded"):
+            return "serving", False
+        return said.stage, said.draft
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.log.earlier:
+            notes.append(f"judged the last of {self.log.earlier + 1} runs in this file")
+        notes += self.log.resets
+        return tuple(notes)
+
+    def view(self, now_s: float) -> WatchView:
+        run = self.log.run
+        stage, draft = run.progress.overall()
+        return WatchView(
+            elapsed_s=now_s + self.host.started_offset_s,
+            stage=stage,
+            draft=draft,
+            ranks=self._ranks(),
+            http=self.host.health,
+            last_line=run.last.shown[:500] if run.last else "",
+            last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
+            timeline=self._timeline(),
+            alive=sum(p.role != "compiler" and p.role != "other" for p in self.host.processes.values()) or None,
+        )
+
+    def _ranks(self) -> tuple[RankProgress, ...]:
+        ranks = self.log.run.progress.views()
+        bar = self.log.pending_bar()
+        if bar is None or not ranks:
+            return ranks
+        return (replace(ranks[0], progress=bar.progress, detail=f"{bar.done:g}/{bar.total:g}"), *ranks[1:])
+
+    def _timeline(self) -> tuple[StageSpan, ...]:
+        return self.log.run.progress.timeline()

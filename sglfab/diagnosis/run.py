@@ -1,0 +1,137 @@
+"""One run of a server as its log tells it: a fold over records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sglfab.diagnosis.catalogue import Catalogue
+from sglfab.diagnosis.matching import Matcher
+from sglfab.diagnosis.progress import Progress
+from sglfab.logs import records
+from sglfab.logs.records import Record
+from sglfab.logs.tracebacks import Assembler, Failure, Placed
+from sglfab.sglang import endings, stages
+from sglfab.sglang.endings import Ending
+
+MAX_ENDS = 64
+MAX_ERRORS = 32
+_DEAD_MAIN = ("_run_module_as_main", "launch_server.py:<module>", "bin/sglang:<module>", "spawn.py:spawn_main")
+
+
+@dataclass(frozen=True)
+class End:
+    """A line after which the run does not serve."""
+
+    how: str
+    record: Record
+    epoch: int
+
+
+@dataclass
+class Run:
+    """What happened in one run, in the order of the log."""
+
+    catalogue: Catalogue
+    first_line: int = 1
+    progress: Progress = field(default_factory=Progress)
+    assembler: Assembler = field(default_factory=Assembler)
+    ends: list[End] = field(default_factory=list)
+    errors: list[Record] = field(default_factory=list)  # first lines that look like errors and stand in no traceback
+    last: Record | None = None
+    last_life: int = 0  # the last line that shows that something goes on
+    epochs: dict[int, int] = field(default_factory=dict)  # failure's line → epoch when it began
+    args: str = ""
+
+    def __post_init__(self) -> None:
+        self.matcher = Matcher(self.catalogue)
+
+    def feed(self, record: Record) -> None:
+        placed = self.assembler.feed(record)
+        told = placed is None and self.progress.feed(record)
+        if told or record.kind == records.RUNTIME:
+            self.last_life = record.line
+        if record.kind == records.ARGS and not self.args:
+            self.args = record.text[:20000]
+        if record.kind != records.BLANK:
+            self.last = record
+        if placed and placed.role == "head" and len(self.epochs) < 256:
+            self.epochs.setdefault(placed.failure.line, self.epoch)
+        self._ending(record, placed)
+        stage, draft = self.progress.of(record.rank)
+        self.matcher.feed(record, placed, stage=stage, draft=draft, epoch=self.epoch)
+
+    @property
+    def epoch(self) -> int:
+        return len(self.progress.spans)
+
+    @property
+    def ready(self) -> bool:
+        return self.progress.ready
+
+    def failures(self) -> list[Failure]:
+        """Tracebacks that ended a process, in the order in which they began."""
+        return [f for f in self.assembler.failures if f.root and self._fatal(f)]
+
+    def _fatal(self, failure: Failure) -> bool:
+        if failure.fatal is not None:
+            return failure.fatal
+        frames = failure.frame_text()
+        if any(mark in frames for mark in _DEAD_MAIN):
+            return True
+        return self.last_life <= failure.line
+
+    def ended(self) -> bool:
+        return bool(self.ends) or bool(self.failures())
+
+    def stopped(self) -> End | None:
+        """The line that shows that somebody asked this server to stop, when nothing broke before."""
+        return next((e for e in self.ends if e.how == "stop"), None)
+
+    def _ending(self, record: Record, placed: Placed | None) -> None:
+        if record.kind not in (records.LOG, records.PLAIN, records.TRACEBACK):
+            if record.kind == records.NATIVE and record.level in ("E", "F", "W"):
+                self._error(record)
+            return
+        if placed and placed.role not in ("raised", "head"):
+            return
+        ending: Ending | None = endings.ending_of(record.text)
+        if ending and len(self.ends) < MAX_ENDS:
+            self.ends.append(End(ending.how, record, self.epoch))
+        elif placed is None and record.kind != records.TRACEBACK:
+            self._error(record)
+
+    def _error(self, record: Record) -> None:
+        if looks_wrong(record):
+            self.errors.append(record)
+            del self.errors[:-MAX_ERRORS]
+
+
+_WRONG = (
+    "error", "Error", "ERROR", "fatal", "FATAL", "Fatal", "CRITICAL", "failed", "Failed", "abort", "Abort", "what():", "Assertion",
+    "assert", "exception", "Exception", "NCCL WARN", "cannot ", "Cannot ", "No such", "denied", "not found", "undefined symbol",
+)  # fmt: skip
+_FINE = (
+    "Ignore import error", "Fail to set RLIMIT", "Failed to load generation config", "is deprecated", "Custom allreduce", "errno: 97",
+    "package walk", "UserWarning", "FutureWarning", "Failed to get GPU memory", "Setup Custom allreduce failed", "If you see", "falling back",
+    "Falling back", "Retrying", "will be ignored", "Unable to resolve hostname", "Guessing device ID", "DeprecationWarning",
+)  # fmt: skip
+
+
+def looks_wrong(record: Record) -> bool:
+    """Whether a line outside of tracebacks reads like an error; a last resort for crashes that no signature knows."""
+    if record.kind == records.NATIVE and record.level in ("E", "F"):
+        return True
+    text = record.text
+    if not any(word in text for word in _WRONG) or any(word in text for word in _FINE):
+        return False
+    return not (record.kind == records.NATIVE and record.level == "W" and "NCCL WARN" not in text)
+
+
+def begins(record: Record, run: Run) -> bool:
+    """Whether a record starts another run in the same file."""
+    if record.kind == records.ARGS:
+        seen = run.progress.ranks.get("")
+        return bool(run.args) and not record.repeated and (run.ended() or any(k for k in run.progress.ranks) or bool(seen and seen.passed > 1))
+    if record.kind in (records.PLAIN, records.USAGE, records.LOG) and (run.ends or run.assembler.failures):
+        return stages.BEGINNINGS.search(record.text) is not None and run.ended()
+    return False

@@ -1,0 +1,135 @@
+"""The server's processes: who lives, who is gone, what they cost; and the keeper's word on how main ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from sglfab.hostside.family import WATCHED, Server, grow, leads_to, rank_of, role_of
+from sglfab.hostside.processes import Proc, look, pids, read_kb, shown, title
+from sglfab.hostside.state import read_json
+
+Json = Dict[str, Any]
+Put = Callable[[str, Json], None]
+
+_FULL_S = 2.0  # a whole observation at least this often
+_DISCOVER_S = 0.5  # look for new processes
+_RECHECK_S = 15.0  # look at strangers again: a pid may have been reused between two listings
+
+
+class ProcessWatch:
+    """Polls the known ones often and looks for new ones less often: a scan of a big host's /proc costs tens of ms."""
+
+    def __init__(self, server: Server, put: Put, last_words: Callable[[], None]) -> None:
+        self._server, self._put, self._last_words = server, put, last_words
+        self._known: Dict[int, Proc] = {}
+        self._roles: Dict[int, str] = {}
+        self._titles: Dict[int, str] = {}
+        self._strangers: Set[int] = set()
+        self._gone: List[Json] = []
+        self._full_due = self._discover_due = self._recheck_due = 0.0
+        self._began = False
+
+    def poll(self) -> None:
+        now = time.monotonic()
+        ended = self._refresh()
+        born = self._discover(now)
+        if not self._began and self._server.main.pid not in self._known:
+            ended.append({"pid": self._server.main.pid, "role": "main", "title": ""})
+        if ended or born or now >= self._full_due:
+            self._observe(ended, now)
+        self._began = True
+
+    def _refresh(self) -> List[Json]:
+        """Look at the known ones again; returns those that have ended since."""
+        ended = []
+        for pid, before in list(self._known.items()):
+            proc = look(pid)
+            if proc and proc.start == before.start and not proc.dead:
+                self._known[pid] = proc
+                continue
+            del self._known[pid]
+            ended.append({"pid": pid, "role": self._roles.pop(pid), "title": shown(self._titles.pop(pid))})
+        return ended
+
+    def _discover(self, now: float) -> bool:
+        """True when somebody new appeared or a title changed a role."""
+        if now < self._discover_due:
+            return False
+        self._discover_due = now + _DISCOVER_S
+        if now >= self._recheck_due:
+            self._recheck_due = now + _RECHECK_S
+            self._strangers.clear()
+        present = set(pids())
+        self._strangers &= present
+        new = {p.pid: p for p in map(look, present - self._strangers - set(self._known)) if p and not p.dead}
+        self._adopt(new)
+        self._strangers |= set(new) - set(self._known)
+        return self._name()
+
+    def _adopt(self, new: Dict[int, Proc]) -> None:
+        main = self._server.main
+        at_main_pid = self._known.get(main.pid) or new.get(main.pid)
+        found = {pid: p for pid, p in new.items() if leads_to(main, p, at_main_pid)}
+        before = set(self._known)
+        self._known.update(found)
+        grow(self._known, {**new, **self._known}, self._server.keeper)
+        for pid in set(self._known) - before:
+            self._titles[pid], self._roles[pid] = "", ""
+
+    def _name(self) -> bool:
+        """Titles change when SGLang's children name themselves; roles follow."""
+        titles = {pid: title(pid) for pid in self._known}
+        changed = False
+        for pid, proc in self._known.items():
+            parent = titles.get(proc.ppid, "")
+            role = role_of(pid, titles[pid], main=self._server.main.pid, parent_title=parent)
+            changed |= role != self._roles[pid]
+            # A watched process whose command line the kernel no longer shows (it is exiting) keeps its role.
+            self._titles[pid], self._roles[pid] = (
+                (titles[pid], role) if titles[pid] else (self._titles[pid], self._roles[pid] or role)
+            )
+        return changed
+
+    def _observe(self, ended: List[Json], now: float) -> None:
+        self._full_due = now + _FULL_S
+        if any(one["role"] in WATCHED for one in ended):
+            self._last_words()
+        lasting = [one for one in ended if one["role"] in WATCHED]
+        self._gone += lasting
+        passing = [one for one in ended if one["role"] not in WATCHED]
+        self._put(
+            "processes", {"alive": [self._shape(proc) for proc in self._known.values()], "gone": self._gone + passing}
+        )
+
+    def _shape(self, proc: Proc) -> Json:
+        text = self._titles[proc.pid]
+        return {
+            "pid": proc.pid,
+            "start": proc.start,
+            "role": self._roles[proc.pid],
+            "rank": rank_of(text) if self._roles[proc.pid] == "scheduler" else None,
+            "title": shown(text),
+            "state": proc.state,
+            "cpu_s": round(proc.cpu_s, 2),
+            "rss_kb": proc.rss_kb,
+            "read_kb": read_kb(proc.pid),
+        }
+
+
+class ExitWatch:
+    """Puts `exit` when the keeper wrote exit.json, and again when orphans were added."""
+
+    def __init__(self, run_dir: str, put: Put, last_words: Callable[[], None]) -> None:
+        self._path, self._put, self._last_words = os.path.join(run_dir, "exit.json"), put, last_words
+        self._seen: Optional[Json] = None
+
+    def poll(self) -> None:
+        if not os.path.exists(self._path):
+            return
+        value = read_json(self._path)
+        if isinstance(value, dict) and value != self._seen:
+            self._last_words()
+            self._seen = value
+            self._put("exit", value)

@@ -1,0 +1,117 @@
+"""Which file a profile's name means, and the layers that it builds on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sglfab.errors import InputError
+from sglfab.model import Origin
+from sglfab.profiles.checking import check
+from sglfab.profiles.expansion import expand
+from sglfab.profiles.merging import EMPTY, merge
+from sglfab.profiles.secret_words import refuse_literals
+from sglfab.profiles.spelling import canonical_layer
+from sglfab.profiles.yamltree import Items, Leaf, Table, parse
+from sglfab.project import Project
+from sglfab.sglang.flags import FlagFacts
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A profile with everything that it extends. files: as an operator would type them, the profile's own last."""
+
+    tree: Table
+    files: tuple[str, ...]
+
+
+def names(project: Project) -> tuple[str, ...]:
+    """The profiles that can be launched: a name that begins with `_` is a part for others to extend."""
+    return tuple(name for name in project.names("profiles") if not name.startswith("_"))
+
+
+def is_path(name: str) -> bool:
+    return "/" in name or name.endswith(SUFFIXES)
+
+
+def locate(project: Project, name: str, where: str = "--profile") -> Path:
+    """The file of a profile by name or path. Raises InputError profile-unknown with the closest name."""
+    path = Path(name).expanduser() if is_path(name) else project.find("profiles", name)
+    if path is not None and path.is_file():
+        return path
+    if path is not None:
+        raise InputError("profile-unknown", f"no such file: {name}", where=where, try_="fab profiles")
+    near = difflib.get_close_matches(name, names(project), n=1, cutoff=0.4)
+    raise InputError(
+        "profile-unknown", f"there is no profile '{name}'", where=where, try_=near[0] if near else "fab profiles"
+    )
+
+
+@dataclass(frozen=True)
+class Reader:
+    project: Project
+    facts: FlagFacts
+
+    def resolve(self, path: Path, trail: tuple[tuple[Path, Origin], ...] = ()) -> Resolved:
+        """The merged layers of a file. trail: the files that led here, with the line of their `extends`."""
+        layer = self.layer(path)
+        merged = EMPTY
+        files: tuple[str, ...] = ()
+        for name, origin in _extends(layer):
+            parent = self._parent(path, name, origin)
+            step = (*trail, (path, origin))
+            _refuse_cycle(self.project, parent, step)
+            resolved = self.resolve(parent, step)
+            merged = merge(merged, resolved.tree)
+            files += tuple(f for f in resolved.files if f not in files)
+        return Resolved(merge(merged, layer.without("extends")), (*files, self.project.shown(path)))
+
+    def layer(self, path: Path) -> Table:
+        """One file, checked and in canonical names."""
+        shown = self.project.shown(path)
+        return self.checked(parse(self.project.read(path), shown))
+
+    def checked(self, tree: Table) -> Table:
+        check(tree)
+        layer = canonical_layer(_expanded(tree, self.project), self.facts)
+        refuse_literals(layer)
+        return layer
+
+    def _parent(self, child: Path, name: str, origin: Origin) -> Path:
+        """By path beside the child, or by name; a team's `eagle3` that extends `eagle3` means the one it hides."""
+        if is_path(name):
+            beside = child.parent / Path(name).expanduser()
+            return beside if beside.is_file() else locate(self.project, name, str(origin))
+        hidden = [f for d in self.project.folders("profiles") if (f := d / f"{name}.yaml").is_file()]
+        same = [i for i, file in enumerate(hidden) if file.resolve() == child.resolve()]
+        if same and same[0] + 1 < len(hidden):
+            return hidden[same[0] + 1]
+        return locate(self.project, name, str(origin))
+
+
+def _expanded(tree: Table, project: Project) -> Table:
+    expanded = expand(tree, project.environ)
+    return expanded if isinstance(expanded, Table) else tree
+
+
+def _extends(layer: Table) -> Iterator[tuple[str, Origin]]:
+    node = layer.entries.get("extends")
+    for item in node.items if isinstance(node, Items) else ():
+        if isinstance(item, Leaf):
+            yield str(item.value), item.origin
+
+
+def _refuse_cycle(project: Project, parent: Path, trail: tuple[tuple[Path, Origin], ...]) -> None:
+    real = [path.resolve() for path, _ in trail]
+    if parent.resolve() in real:
+        round_trip = [p.stem for p in (*real[real.index(parent.resolve()) :], parent)]
+        raise InputError(
+            "profile-cycle",
+            "extends goes round in a circle: " + " → ".join(round_trip),
+            where=str(trail[-1][1]),
+            try_="remove this extends",
+        )

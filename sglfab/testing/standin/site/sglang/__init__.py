@@ -1,0 +1,1 @@
+"""The stand-in's sglang package: not SGLang."""

@@ -1,0 +1,217 @@
+"""A launch makes a whole run or nothing, promptly, and shows no secret."""
+
+import json
+import os
+import re
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+SECRET = "hunter2-hunter2"
+
+
+def dumped(run, eventually, path):
+    eventually(path.exists)
+    return json.loads(path.read_text())
+
+
+def test_the_run_is_recorded_with_private_files(host):
+    run = host.launch({"port": None}, patch_manifest={"set": "x"})
+    folder = Path(run["dir"])
+    modes = {name: stat.S_IMODE(os.stat(folder / name).st_mode) for name in ("launch.sh", "server.log", "run.json", ".")}
+    assert modes == {"launch.sh": 0o700, "server.log": 0o600, "run.json": 0o600, ".": 0o700}
+    recorded = json.loads((folder / "run.json").read_text())
+    assert {k: recorded[k] for k in ("id", "profile", "operator", "laptop", "sglang_version", "adopted")} == {
+        "id": "demo-1",
+        "profile": "demo",
+        "operator": "ann",
+        "laptop": "lap",
+        "sglang_version": "0.5.23",
+        "adopted": False,
+    }
+    assert recorded["main"] == run["main"]
+    assert recorded["patch_manifest"] == {"set": "x"}
+    assert run["alive"] is True
+    assert run["exit"] is None
+    assert (host.state / "latest" / "demo").resolve() == folder
+
+
+def test_the_server_starts_as_if_typed_at_a_fresh_shell(host, eventually, tmp_path):
+    run = host.launch({"dump": str(tmp_path / "dump")})
+    seen = dumped(run, eventually, tmp_path / "dump")
+    assert seen["fds"] == {"0": "/dev/null", "1": run["dir"] + "/server.log", "2": run["dir"] + "/server.log"}
+    assert seen["session"] == run["main"]["pid"]
+    assert seen["ignored"] == []
+    assert seen["umask"] == current_umask(), "the server's caches must stay readable for the team"
+
+
+def current_umask():
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def test_secrets_reach_the_server_and_nothing_else(host, eventually, tmp_path):
+    secrets = {"env.HF_TOKEN": SECRET + "-env", "args.api-key": SECRET + "-arg"}
+    run = host.launch({"dump": str(tmp_path / "dump")}, secrets=secrets, starter="print('start.py')\n")
+    seen = dumped(run, eventually, tmp_path / "dump")
+    assert seen["env"]["HF_TOKEN"] == SECRET + "-env"
+    assert json.loads(seen["secrets"]) == {"args.api-key": SECRET + "-arg"}
+    assert SECRET not in json.dumps(seen["env"]).replace(SECRET + "-env", "")
+    for path in Path(run["dir"]).rglob("*"):
+        assert path.is_dir() or SECRET not in path.read_text(), path
+    for pid in (run["main"]["pid"], run["keeper"]["pid"]):
+        assert SECRET not in Path(f"/proc/{pid}/cmdline").read_text()
+    assert SECRET not in Path(f"/proc/{run['keeper']['pid']}/environ").read_text()
+
+
+def test_only_a_launch_with_a_probe_traces(host, eventually, tmp_path):
+    host.env.update(SGLFAB_TRACE_DIR="/left/over", SGLFAB_PROBE="/left/over.py", SGLFAB_SECRETS_FD="7")
+    plain = dumped(host.launch({"dump": str(tmp_path / "a")}, "plain-1"), eventually, tmp_path / "a")
+    assert [name for name in plain["env"] if name in ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_SECRETS_FD")] == []
+    run = host.launch({"dump": str(tmp_path / "b")}, "traced-1", probe={"sha": "abc", "source": "# probe ü\n"})
+    traced = dumped(run, eventually, tmp_path / "b")
+    assert traced["env"]["SGLFAB_TRACE_DIR"] == run["dir"] + "/trace"
+    assert os.path.isdir(run["dir"] + "/trace")
+    assert Path(traced["env"]["SGLFAB_PROBE"]).read_text() == "# probe ü\n"
+    assert traced["env"]["SGLFAB_PROBE"] == str(host.state / "probes" / "abc.py")
+
+
+def test_the_launch_comes_back_at_once(host):
+    began = time.monotonic()
+    host.launch({})
+    assert time.monotonic() - began < 5, "the reply must not wait for the server's pipes"
+
+
+REFUSED = [
+    pytest.param({"run_id": "../../etc"}, "run-id-invalid", id="a run id that leaves the folder"),
+    pytest.param({"run_id": ""}, "run-id-invalid", id="an empty run id"),
+    pytest.param(
+        {"secrets": {"args.api-key": SECRET}, "script": f"echo {SECRET}"}, "secret-in-plan", id="a secret in the script"
+    ),
+    pytest.param(
+        {"secrets": {"env.X": 'quo"ted-secret'}, "plan": {"argv": ['quo"ted-secret']}},
+        "secret-in-plan",
+        id="a secret with a quote in the plan",
+    ),
+    pytest.param({"script": "#!/no/such/interpreter\n"}, "launch-failed", id="a script that cannot be executed"),
+]
+
+
+@pytest.mark.parametrize(("change", "code"), REFUSED)
+def test_a_refused_launch_leaves_nothing(host, change, code):
+    reply, error, _ = host.call("launch", **{**host.request({}), **change})
+    assert reply is None
+    assert error["code"] == code
+    assert SECRET not in json.dumps(error)
+    assert not (host.state / "runs").exists() or os.listdir(host.state / "runs") == []
+
+
+def test_a_run_id_is_used_once(host):
+    host.launch({})
+    _, error, _ = host.call("launch", **host.request({}))
+    assert error["code"] == "run-exists"
+    assert host.ok("runs", profile=None)["runs"][0]["alive"], "the first server is untouched"
+
+
+def test_short_values_are_no_reason_to_refuse(host):
+    """A secret `8000` also stands in the plan as the port: too short to be told apart."""
+    assert host.launch({"port": None}, secrets={"env.X": "0.0"}, plan={"http_host": "0.0.0.0"})["alive"]
+
+
+@pytest.mark.parametrize("kb", [4, 8, 12, 16, 20, 24])
+def test_a_full_disk_is_an_error_and_leaves_no_half_run(host, small_disk, kb):
+    """Each size breaks another write: launch.sh, server.log, run.json, the keeper's own."""
+    host.state = small_disk(kb)
+    reply, error, _ = host.call("launch", **host.request({}))
+    if reply is None:
+        assert error["code"] == "disk-full"
+        assert error["exit"] == 2
+        runs = host.state / "runs"
+        assert not runs.exists() or os.listdir(runs) == []
+        assert servers_of(host) == []
+    else:
+        host.launched.append("demo-1")
+        assert reply["run"]["alive"]
+        assert kb > 12, "a run folder with its reserve takes more than that"
+
+
+def test_a_file_size_limit_is_a_full_disk(host):
+    host.prefix = ("/bin/sh", "-c", 'ulimit -f 1; exec "$@"', "sh")
+    reply, error, _ = host.call("launch", **host.request({}, plan={"padding": "x" * 5000}))
+    assert (reply, error["code"]) == (None, "disk-full")
+    assert os.listdir(host.state / "runs") == []
+    assert servers_of(host) == []
+
+
+def servers_of(host):
+    """Processes that name the state folder of this test."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if re.fullmatch(r"\d+", entry.name) and int(entry.name) != os.getpid():
+            try:
+                if str(host.state).encode() in (entry / "cmdline").read_bytes():
+                    found.append(entry.name)
+            except OSError:
+                continue
+    return found
+
+
+def test_the_cap_removes_the_oldest_dead_runs_only(host, exit_status):
+    alive = host.launch({}, "live-0")
+    for number in range(4):
+        exit_status(host.launch({"exit": {"after_s": 0, "code": 0}}, f"dead-{number}"))
+    host.launch({}, "new-9", keep_runs=3)
+    left = {run["id"] for run in host.ok("runs", profile=None)["runs"]}
+    assert left == {alive["id"], "dead-3", "new-9"}
+
+
+def test_a_scope_that_does_not_work_is_a_warning(host, tmp_path):
+    """systemd's user manager may be missing; the server starts all the same."""
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "systemd-run").write_text("#!/bin/sh\nexit 1\n")
+    (fake / "systemd-run").chmod(0o755)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from sglfab.hostside import launching\n"
+        "launching.scope_prefix = lambda run_id: (['systemd-run', '--user', '--scope'], [])\n"
+        "from sglfab.hostside.__main__ import main; sys.exit(main())\n"
+    )
+    host.env["PATH"] = f"{fake}:{host.env['PATH']}"
+    (tmp_path / "driver.py").write_text(script)
+    reply = drive(host, tmp_path / "driver.py", host.request({}))
+    host.launched.append("demo-1")
+    assert reply["run"]["alive"]
+    assert "systemd-run --user --scope did not work" in reply["warnings"][0]
+
+
+def test_a_working_scope_starts_the_keeper_inside(host, tmp_path, eventually):
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "systemd-run").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nshift 2\nexec "$@"\n')
+    (fake / "systemd-run").chmod(0o755)
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from sglfab.hostside import launching\n"
+        "launching.scope_prefix = lambda run_id: (['systemd-run', '--user', '--scope'], [])\n"
+        "from sglfab.hostside.__main__ import main; sys.exit(main())\n"
+    )
+    host.env["PATH"] = f"{fake}:{host.env['PATH']}"
+    (tmp_path / "driver.py").write_text(script)
+    reply = drive(host, tmp_path / "driver.py", host.request({}))
+    host.launched.append("demo-1")
+    assert reply["warnings"] == []
+    assert "sglfab-keeper demo-1" in (tmp_path / "called").read_text()
+
+
+def drive(host, driver, request):
+    import subprocess
+    import sys
+
+    root = str(Path(__file__).parents[2])
+    line = json.dumps({"op": "launch", "state_dir": str(host.state), **request}).encode() + b"\n"
+    done = subprocess.run([sys.executable, str(driver), root], input=line, env=host.env, capture_output=True, timeout=60)
+    return json.loads(done.stdout.splitlines()[-1])["reply"]
