@@ -225,9 +225,7 @@ def diagnose(desk: Desk, path: str | None) -> None:
         desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, path, None), log=path))
 
 
-def explain(desk: Desk, code: str | None) -> None:
-    if not code:
-        raise InputError("no-code", "which finding?", where="--code", try_="fab explain --code memory.kv_pool")
+def explain(desk: Desk, code: str) -> None:
     desk.say(answers.page(code, catalogue.page(catalogue.load(desk.project), code)))
 
 

@@ -156,7 +156,7 @@ def next_command(found: Verdict, host: str) -> str:
 
 
 def _explain(found: Verdict) -> str:
-    return f"fab explain --code {found.primary.id}" if found.primary and found.primary.id != "unknown" else ""
+    return f"fab explain {found.primary.id}" if found.primary and found.primary.id != "unknown" else ""
 
 
 def interrupted(stopped: Interrupted, resume: str) -> Answer:

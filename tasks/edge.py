@@ -35,7 +35,7 @@ COMMON_HELP = {
 
 
 def verb(**options: Any) -> Callable[[Callable[..., None]], Any]:
-    """Declare a task: flags only (no positional arguments, no automatic short flags), help from one table.
+    """Declare a task: flags only (positional arguments by name, no automatic short flags), help from one table.
 
     Without `positional=[]` Invoke would take an unknown flag for a positional value.
     """
@@ -47,7 +47,7 @@ def verb(**options: Any) -> Callable[[Callable[..., None]], Any]:
         missing = [name for name, text in help_.items() if not text]
         if missing:
             raise TypeError(f"{body.__name__}: no help for {missing}")
-        return task(positional=[], auto_shortflags=options.pop("auto_shortflags", False), help=help_, **options)(
+        return task(positional=options.pop("positional", []), auto_shortflags=options.pop("auto_shortflags", False), help=help_, **options)(
             _guarded(body)
         )
 

@@ -47,8 +47,8 @@ def diagnose(c, log=None, json=False, configs=None):
     acts.diagnose(open_desk(c, json=json, configs=configs), log)
 
 
-@verb(help={"code": "the id of a finding, as a verdict prints it"})
-def explain(c, code=None, json=False, configs=None):
+@verb(positional=["code"], help={"code": "the id of a finding, as a verdict prints it"})
+def explain(c, code, json=False, configs=None):
     """Show the catalogue page of a finding."""
     from . import acts
 

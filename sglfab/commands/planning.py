@@ -136,7 +136,8 @@ def _joined(group: tuple[str, ...]) -> tuple[str, ...]:
 def _guessed(name: str, value: Json, at: FlagList) -> Flag:
     """A flag of a release newer than our lists: by its value."""
     kind = "switch" if isinstance(value, bool) else "list" if isinstance(value, list) else "value"
-    return Flag(name, since=at.basis.wanted, until=at.basis.wanted, kind=kind, nargs="*" if kind == "list" else None)
+    here, spelled = at.basis.wanted, name.replace("_", "-")
+    return Flag(name, since=here, until=here, kind=kind, nargs="*" if kind == "list" else None, spelled=spelled)
 
 
 def _secret_option(profile: Profile, name: str, at: FlagList) -> str:

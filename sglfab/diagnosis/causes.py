@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sglfab.diagnosis.matching import Match, pattern_of
 from sglfab.diagnosis.run import Run
 from sglfab.diagnosis.signature import Advice, Signature, fill, release_key
+from sglfab.logs import records
 from sglfab.logs.records import Record
 from sglfab.logs.tracebacks import Failure
 from sglfab.model import Evidence, Finding
@@ -15,6 +16,7 @@ from sglfab.sglang import endings, stages
 
 MAX_EVIDENCE = 12
 MAX_CONSEQUENCES = 40
+_NATIVE = frozenset((records.NATIVE, records.PLAIN, records.CODE, records.KERNEL))
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,8 @@ def _stands(run: Run, match: Match, fatal: set[int]) -> bool:
 def _fits(run: Run, match: Match) -> bool:
     when = match.signature.when
     if when.frames or when.not_frames:
-        frames = match.failure.frame_text() if match.failure else ""
+        failure = match.failure or following(run, match)
+        frames = failure.frame_text() if failure else ""
         if when.frames and not re.search(when.frames, frames):
             return False
         if when.not_frames and re.search(when.not_frames, frames):
@@ -97,9 +100,18 @@ def _fits(run: Run, match: Match) -> bool:
 
 def place_of(run: Run, match: Match) -> tuple[str, bool]:
     """Stage and draft of a match: by the frames of its traceback, else by the signature, else by what the rank said last."""
-    if match.failure:
-        return place_of_failure(run, match.failure, match.signature.stage, (match.stage, match.draft))
+    failure = match.failure or following(run, match)
+    if failure:
+        return place_of_failure(run, failure, match.signature.stage, (match.stage, match.draft))
     return match.signature.stage or match.stage, match.draft
+
+
+def following(run: Run, match: Match) -> Failure | None:
+    """The traceback that a native line (NCCL, a device assert, a compiler) led to: the next one in the same stage."""
+    if match.record.kind not in _NATIVE or not run.ended():
+        return None
+    line = match.record.line
+    return next((f for f in run.failures() if f.line > line and run.epochs.get(f.line) == match.epoch), None)
 
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
@@ -134,12 +146,20 @@ def finding_of(run: Run, hit: Hit, release: str | None) -> Finding:
         title=fill(hit.signature.title, hit.captures),
         severity=hit.signature.severity,
         rank=ranks.pop() if len(ranks) == 1 else None,
-        evidence=tuple(evidence_of(m.record, m.failure) for m in hit.matches[:MAX_EVIDENCE]),
+        evidence=tuple(dict.fromkeys(_shown(m) for m in hit.matches[:MAX_EVIDENCE])),
         advice=advice_of(hit.signature, hit.captures, stage=stage, draft=draft, release=release),
         confidence=hit.signature.confidence,
         stage=stage,
         draft=draft,
     )
+
+
+def _shown(match: Match) -> Evidence:
+    """The line itself; for a line of source code in a traceback, the exception that it raised."""
+    raised = match.failure.parts[-1].raised or match.failure.root if match.failure else None
+    if match.failure and raised and match.record.kind in (records.CODE, records.FRAME) and "code" in pattern_of(match).kinds:
+        return Evidence("log", raised.text[:2000], raised.line, match.failure.rank, match.failure.time)
+    return evidence_of(match.record, match.failure)
 
 
 def advice_of(

@@ -19,6 +19,7 @@ _KIND_OF = {
     records.KERNEL: "kernel",
     records.ACCESS: "access",
     records.RUNTIME: "runtime",
+    records.BAR: "bar",
 }
 
 
@@ -74,7 +75,7 @@ def kind_of(record: Record, placed: Placed | None) -> str | None:
     if placed:
         if placed.role in ("raised", "detail"):
             return "exception"
-        return None if placed.role != "other" else None
+        return "code" if placed.role == "frame" and record.kind == records.CODE else None
     if record.kind == records.NATIVE and record.level == "I":
         return None
     return _KIND_OF.get(record.kind)

@@ -46,10 +46,13 @@ class Run:
         self.matcher = Matcher(self.catalogue)
 
     def feed(self, record: Record) -> None:
+        before = self.epoch
         placed = self.assembler.feed(record)
         told = placed is None and self.progress.feed(record)
         if told or record.kind == records.RUNTIME:
             self.last_life = record.line
+        if self.epoch != before:
+            self.errors.clear()  # what was complained about before has been survived
         if record.kind == records.ARGS and not self.args:
             self.args = record.text[:20000]
         if record.kind != records.BLANK:
@@ -102,8 +105,8 @@ class Run:
 
     def _error(self, record: Record) -> None:
         if looks_wrong(record):
-            self.errors.append(record)
-            del self.errors[:-MAX_ERRORS]
+            if len(self.errors) < MAX_ERRORS:
+                self.errors.append(record)
 
 
 _WRONG = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-KINDS = ("exception", "log", "native", "plain", "kernel", "access", "runtime")
+KINDS = ("exception", "log", "native", "plain", "kernel", "access", "runtime", "code", "bar")
 DEFAULT_KINDS = ("exception", "log", "native", "plain")
 
 

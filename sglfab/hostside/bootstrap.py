@@ -1,10 +1,12 @@
 """The first lines that run on a host, sent as `python -c`: find or receive the bundle, check its hash, become it.
 
-Must parse on Python 2.7, only to say that it is too old. argv: this text, the bundle's sha256, the state folder or "".
+Must parse on Python 2.7, only to say that it is too old. argv: this text, the bundle's sha256, and the state
+folder or "" in base64: between single quotes csh still acts on `!`.
 Says on stdout one of {"error": {...}}, {"have": sha, "gap": null or text}, or {"need": sha}; after "need" it reads 16
 digits (the size) and so many bytes, then says "have". Reads never a byte more: what follows is the request.
 """
 
+import base64
 import hashlib
 import json
 import os
@@ -15,7 +17,8 @@ OLDEST = (3, 8)
 
 def say(message):
     # type: (object) -> None
-    os.write(1, (json.dumps(message) + "\n").encode("ascii"))
+    # The first newline ends what a login shell may have printed before us.
+    os.write(1, ("\n" + json.dumps(message) + "\n").encode("ascii"))
 
 
 def fail(code, what, where, try_, exit_code):
@@ -144,4 +147,4 @@ def main(sha, state):
 
 
 if __name__ == "__main__":
-    main(sys.argv[2], sys.argv[3])
+    main(sys.argv[2], os.fsdecode(base64.b64decode(sys.argv[3])) if sys.version_info >= OLDEST else "")

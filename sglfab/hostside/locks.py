@@ -116,6 +116,15 @@ def take(path: str, record: Json) -> int:
 
 
 def _open(path: str) -> int:
+    """Raises HostError lock-unusable: a link in its place, or a file that its owner closed to others."""
+    try:
+        return _open_or_make(path)
+    except OSError as error:
+        what = "the lock cannot be opened: %s" % error.strerror
+        raise HostError("lock-unusable", what, where=path, try_="ls -l %s" % path) from error
+
+
+def _open_or_make(path: str) -> int:
     """Without O_CREAT first: fs.protected_regular forbids O_CREAT on another user's file in a sticky folder."""
     while True:
         try:

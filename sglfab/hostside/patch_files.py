@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from sglfab.hostside.failure import HostError
 from sglfab.hostside.locks import lock_folder, take
-from sglfab.hostside.patch_install import find_root, record_hashes, version_of
+from sglfab.hostside.patch_install import find_root, inside, record_hashes, version_of
 from sglfab.hostside.patch_servers import servers_of
 from sglfab.hostside.patch_swap import Swap
 from sglfab.hostside.processes import boot_id, look, user_name
@@ -111,10 +111,3 @@ def _text(data: bytes) -> Optional[str]:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def inside(root: str, relative: str) -> str:
-    """The path of a file of the package. Raises HostError for one that leads out of it."""
-    if relative.startswith("/") or ".." in relative.split("/") or not relative.endswith(".py"):
-        raise HostError("patch-path-invalid", "no path of a module inside sglang/", where=relative, exit_code=6)
-    return os.path.join(root, "sglang", relative)

@@ -34,6 +34,13 @@ def find_root(given: Optional[str]) -> str:
     )
 
 
+def inside(root: str, relative: str) -> str:
+    """The path of a file of the package. Raises HostError for one that leads out of it."""
+    if relative.startswith("/") or ".." in relative.split("/") or not relative.endswith(".py"):
+        raise HostError("patch-path-invalid", "no path of a module inside sglang/", where=relative, exit_code=6)
+    return os.path.join(root, "sglang", relative)
+
+
 def _candidate(given: str) -> str:
     folder = os.path.abspath(os.path.expanduser(given))
     named_itself = os.path.basename(folder) == "sglang" and not os.path.isdir(os.path.join(folder, "sglang"))

@@ -17,6 +17,7 @@ from importlib.util import cache_from_source
 from typing import Any, Dict, List, Optional
 
 from sglfab.hostside.failure import HostError
+from sglfab.hostside.patch_install import inside
 from sglfab.hostside.state import FULL_DISK, disk_full, read_json, sync_dir, write_json
 
 Json = Dict[str, Any]
@@ -54,6 +55,7 @@ class Swap:
         try:
             self._note(manifest, former)
             self._replace(changes)
+            self._sweep(former, manifest)
             self._finish(manifest)
         except OSError as error:
             self._restore(changes, former)
@@ -61,7 +63,7 @@ class Swap:
         return [change.relative for change in changes]
 
     def _change(self, file: Json) -> Change:
-        path = os.path.join(self._root, "sglang", file["path"])
+        path = inside(self._root, file["path"])
         try:
             with open(path, "rb") as opened:
                 before = opened.read()
@@ -91,6 +93,12 @@ class Swap:
         for folder in sorted({os.path.dirname(change.path) for change in changes}):
             sync_dir(folder)
 
+    def _sweep(self, *manifests: Any) -> None:
+        """What a killed call had staged, of files that needed no change now."""
+        for manifest in manifests:
+            for file in manifest.get("files") or () if isinstance(manifest, dict) else ():
+                _unlink(Change(file["path"], inside(self._root, file["path"]), b"", b"").staged)
+
     def _finish(self, manifest: Optional[Json]) -> None:
         if manifest is not None:
             write_json(
@@ -102,7 +110,7 @@ class Swap:
 
     def _swapped_wall(self, manifest: Json) -> Optional[float]:
         """When the last of the files was swapped in: a server that started earlier does not have it."""
-        paths = [os.path.join(self._root, "sglang", file["path"]) for file in manifest["files"]]
+        paths = [inside(self._root, file["path"]) for file in manifest["files"]]
         return max((os.stat(path).st_mtime for path in paths), default=None)
 
     def _restore(self, changes: List[Change], former: Any) -> None:

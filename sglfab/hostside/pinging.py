@@ -15,6 +15,8 @@ def ping(request: Json, emit: Callable[[Json], None], stdin_closed: threading.Ev
     """Echo `echo`; before it, `events` events of `size_bytes` text each; with `hold`, stay until stdin ends."""
     text = "x" * int(request.get("size_bytes") or 0)
     for number in range(int(request.get("events") or 0)):
+        if stdin_closed.is_set():
+            break
         emit({"n": number, "text": text})
     if request.get("hold"):
         emit({"holding": os.getpid()})

@@ -16,7 +16,7 @@ TITLE_MAX = 400
 
 _SECRET_FLAG = re.compile(r"(--?[\w-]*(?:key|token|secret|passw)[\w-]*)([= ])(?!-)(\S+)", re.IGNORECASE)
 # Flags that hold one of those words and no secret.
-_HARMLESS_FLAG = re.compile(r"token(?:s|izer|-map|ization)|keyfile|tokens?-", re.IGNORECASE)
+_HARMLESS_FLAG = re.compile(r"(?!.*(?:passw|secret|api-key)).*(?:tokens\b|tokens-|tokeniz|token-map|keyfile)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def shown_arguments(argv: List[str]) -> List[str]:
 
 
 def _redact(match: "re.Match[str]") -> str:
-    if _HARMLESS_FLAG.search(match.group(1)):
+    if _HARMLESS_FLAG.match(match.group(1)):
         return match.group(0)
     return match.group(1) + match.group(2) + "***"
 

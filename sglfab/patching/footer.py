@@ -23,37 +23,35 @@ _FOOTER = """\
 # Appended by `fab patch-debug`, cut off by `fab unpatch-debug`. Does nothing unless SGLFAB_TRACE_DIR is set.
 def _sglfab_footer(namespace):
     import os
+    import sys
 
     if not os.environ.get("SGLFAB_TRACE_DIR"):
         return
-    import importlib.util
-    import json
-    import sys
-
-    taps = [
-{taps}    ]
-    probe = sys.modules.get("sglfab_probe")
-    if probe is None:
-        spec = importlib.util.spec_from_file_location("sglfab_probe", os.environ["SGLFAB_PROBE"])
-        probe = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(probe)
-        sys.modules["sglfab_probe"] = probe
-    probe.install(namespace, {module}, json.loads({about}), [json.loads(tap) for tap in taps])
-
-
-try:
-    _sglfab_footer(globals())
-except KeyboardInterrupt:
-    raise
-except BaseException as _sglfab_error:
     try:
-        import sys as _sglfab_sys
+        import importlib.util
+        import json
 
-        print("sglfab: no trace of %s: %r" % (__name__, _sglfab_error), file=_sglfab_sys.stderr, flush=True)
-    except Exception:
-        pass
-finally:
-    del _sglfab_footer
+        taps = [
+{taps}        ]
+        about = {about}
+        probe = sys.modules.get("sglfab_probe")
+        if probe is None:
+            spec = importlib.util.spec_from_file_location("sglfab_probe", os.environ["SGLFAB_PROBE"])
+            probe = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(probe)
+            sys.modules["sglfab_probe"] = probe
+        probe.install(namespace, {module}, json.loads(about), [json.loads(tap) for tap in taps])
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        try:
+            print("sglfab: no trace of %s: %r" % (__name__, error), file=sys.stderr, flush=True)
+        except Exception:
+            pass
+
+
+_sglfab_footer(globals())
+del _sglfab_footer
 """
 
 
@@ -93,7 +91,7 @@ def append(original: str, patch_set: PatchSet, module: str, taps: Sequence[Tap],
         sha=sha256(original),
         module=repr(module),
         about=repr(json.dumps(about)),
-        taps="".join(f"        {json.dumps(tap.to_json())!r},\n" for tap in taps),
+        taps="".join(f"            {json.dumps(tap.to_json())!r},\n" for tap in taps),
     )
     return original + SEPARATOR + block + END
 

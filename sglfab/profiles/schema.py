@@ -83,7 +83,10 @@ KEYS = tuple(ProfileFile.model_fields)
 
 def json_schema() -> dict[str, Any]:
     """The JSON schema of a profile file, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **ProfileFile.model_json_schema()}
+    shape = ProfileFile.model_json_schema()
+    env = next(part for part in shape["properties"]["env"]["anyOf"] if "patternProperties" in part)
+    env["additionalProperties"] = False  # pydantic leaves other names open, although it refuses them itself
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **shape}
 
 
 def json_schema_text() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from sglfab.errors import InputError
@@ -75,8 +76,8 @@ def _flag(spelling: str, node: Node, origin: Origin, facts: FlagFacts) -> tuple[
         raise InputError("profile-ambiguous-flag", what, where=str(origin), try_=_likeliest(spelling, found))
     if found is not None:
         return found, node
-    plain = spelling.lstrip("-").replace("_", "-")
-    negated = facts.canonical(plain.removeprefix("no-")) if plain.startswith("no-") else None
+    plain = spelling.lstrip("-")
+    negated = facts.canonical(plain[3:]) if re.match("no[-_]", plain) else None
     if isinstance(negated, str) and facts.spans[negated][-1].kind == "boolean" and isinstance(node, Leaf):
         return negated, replace(node, value={True: False, False: None}.get(node.value, node.value))
     return plain, node

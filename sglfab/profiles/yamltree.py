@@ -112,6 +112,10 @@ def _syntax_error(why: yaml.MarkedYAMLError, name: str, origin_at: Callable[[yam
     return InputError("yaml-syntax", f"not YAML: {what}", where=str(origin_at(mark)) if mark else name, try_=try_)
 
 
+def _no_tag(tag: str, origin: Origin) -> InputError:
+    return InputError("yaml-tag", f"the tag {tag} has no meaning here", where=str(origin), try_="remove it")
+
+
 class _Builder:
     """From PyYAML's nodes to ours, with what YAML lets pass and a profile must not hold."""
 
@@ -132,6 +136,8 @@ class _Builder:
             self.open.discard(id(node))
 
     def _node(self, node: yaml.Node, origin: Origin) -> Node:
+        if isinstance(node, yaml.CollectionNode) and node.tag.rpartition(":")[2] not in ("map", "seq"):
+            raise _no_tag(node.tag, origin)
         if isinstance(node, yaml.MappingNode):
             return self._table(node, origin)
         if isinstance(node, yaml.SequenceNode):
@@ -148,7 +154,7 @@ class _Builder:
         }
         tag = node.tag.rpartition(":")[2]
         if tag not in convert:
-            raise InputError("yaml-tag", f"the tag {node.tag} has no meaning here", where=str(origin), try_="remove it")
+            raise _no_tag(node.tag, origin)
         try:
             return convert[tag](node.value)
         except ValueError:

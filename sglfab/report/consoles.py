@@ -8,15 +8,23 @@ from rich.console import Console
 
 
 def answer_console() -> Console:
-    """stdout: the answer. Honours NO_COLOR, FORCE_COLOR and COLUMNS, as Rich does."""
-    return Console(highlight=False, markup=False, emoji=False)
+    """stdout: the answer."""
+    return _console(stderr=False)
 
 
 def progress_console() -> Console:
-    """stderr: the progress. Moves the cursor only on a real terminal, also where CI asks for colours (FORCE_COLOR)."""
-    plain = Console(stderr=True)
+    """stderr: the progress."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    """Honours NO_COLOR, FORCE_COLOR and COLUMNS, as Rich does.
+
+    Interactive only on a real terminal: CI that asks for colours (FORCE_COLOR) still gets whole, plain lines.
+    """
+    plain = Console(stderr=stderr)
     interactive = plain.file.isatty() and not plain.is_dumb_terminal
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, force_interactive=interactive)
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, force_interactive=interactive)
 
 
 @dataclass(frozen=True)
@@ -44,4 +52,4 @@ def glyphs(console: Console) -> Glyphs:
 
 def on_terminal(console: Console) -> bool:
     """Whether lines are wrapped for a person; elsewhere they stay whole, for grep."""
-    return console.is_terminal
+    return console.is_interactive

@@ -23,5 +23,5 @@ def print_json(value: Json, *, stream: TextIO | None = None, redactor: Redactor 
     # Bytes of a log that were no UTF-8 are lone surrogates in our strings; strict JSON readers refuse them.
     whole = valid_unicode(json.dumps(safe, ensure_ascii=False, default=str))
     out = stream or sys.stdout
-    out.write(json.dumps(json.loads(whole), indent=2) + "\n")
+    out.write(json.dumps(json.loads(whole, parse_constant=lambda _: None), indent=2) + "\n")  # NaN is no JSON
     out.flush()

@@ -167,7 +167,7 @@ class LiveView:
         words = self._page.text(f"{now.step}  " if now.step else "")
         if now.view is None:
             words += self._page.text(f"{now.text}  ".lstrip(), style="dim")
-            words += Text(spoken(self._clock.now_s() - now.since_s), style="dim")
+            words += Text(spoken(int(self._clock.now_s() - now.since_s)), style="dim")
         else:
             words += headline(now.view, self._elapsed_s(now), self._page.glyphs)
         words.truncate(self._console.width - 3, overflow="ellipsis")

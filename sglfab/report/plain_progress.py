@@ -42,7 +42,7 @@ class PlainProgress:
         still = f"still {stage_name(view.stage, view.draft)} ({spoken(view.elapsed_s)})"
         if not view.last_line:
             return still + ", no log line yet"
-        age = "" if view.last_line_age_s is None else f" {spoken(view.last_line_age_s)} ago"
+        age = "" if view.last_line_age_s is None else f" {spoken(int(view.last_line_age_s))} ago"
         return f"{still}, last log line{age}: {cropped(one_line(self._redactor.text(view.last_line)), LINE_LIMIT)}"
 
 

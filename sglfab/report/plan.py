@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -59,8 +60,12 @@ def print_render(
     page = Page(console, redactor)
     if plan:
         page.line(Text(f"{plan.profile} for {_release(plan)}", style="bold"))
-    for kind, title in _KINDS:
-        _rows(page, title, [(r.name, _value(r), r.origin.strip()) for r in rows if r.kind == kind])
+    tables = [
+        (title, [(r.name, _value(r), r.origin.strip()) for r in rows if r.kind == kind]) for kind, title in _KINDS
+    ]
+    fits = all(_fits(page, listed) for _, listed in tables)
+    for title, listed in tables:
+        _rows(page, title, listed, in_columns=fits)
     if plan:
         page.block("Notes", plan.notes)
         _command(page, plan.argv)
@@ -70,19 +75,37 @@ def _value(row: Row) -> str:
     return MASK if holds_secret(row.name, row.value) else row.value
 
 
-def _rows(page: Page, title: str, rows: Sequence[tuple[str, str, str]]) -> None:
+def _rows(page: Page, title: str, rows: Sequence[tuple[str, str, str]], *, in_columns: bool) -> None:
     if not rows:
         return
     page.blank()
-    if _fits(page, rows):
+    if in_columns:
         page.columns(
             (title, "value", "from"), [(name, value, page.text(origin, "dim")) for name, value, origin in rows]
         )
         return
-    page.raw(Text(title, style="dim"))
-    for name, value, origin in rows:  # too wide for three columns: the origin stands below its value
-        page.line(page.text(f"{name}  {value}".rstrip()), hang=4)
-        page.line(page.text(origin, "dim"), indent=4, hang=2)
+    page.raw(Text(title, style="bold"))
+    _by_file(page, rows)
+
+
+def _by_file(page: Page, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Too wide for three columns: each file once, its rows below it with their line numbers."""
+    last, names = "", max(cell_len(name) for name, _, _ in rows)
+    for name, value, origin in rows:
+        file, line, note = _split(origin)
+        if file != last:
+            page.line(page.text(file, "dim"), indent=2, hang=2)
+            last = file
+        words = f"{name:<{names}}  {value}".rstrip() if value else name
+        page.line(page.text(f"{line:>4}  ", "dim") + page.text(words), indent=2, hang=10)
+        if note:
+            page.line(page.text(note, "dim"), indent=10, hang=2)
+
+
+def _split(origin: str) -> tuple[str, str, str]:
+    """`configs/a.yaml:5: why` → file, line, why; words without a line stand for the file."""
+    found = re.fullmatch(r"([^:,]+):(\d+)(?:$|[: ]+(.*))", origin)
+    return (found[1], found[2], found[3] or "") if found else (origin, "", "")
 
 
 def _starts(plan: Plan, effects: Effects) -> tuple[str, ...]:
@@ -94,7 +117,7 @@ def _release(plan: Plan) -> str:
 
 
 def _fits(page: Page, rows: Sequence[tuple[str, str, str]]) -> bool:
-    if not page.wraps:
+    if not page.wraps or not rows:
         return True
     return sum(max(map(cell_len, column)) for column in zip(*rows, strict=True)) + 4 <= page.width
 

@@ -42,6 +42,7 @@ _NOT_A_SECRET = re.compile(
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?%?")
 _OPAQUE = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w+/=.\-]{16,}")
+LONGEST_OPAQUE = 512
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -94,12 +95,14 @@ def _graded(word: str, *, always: frozenset[str], never: frozenset[str]) -> Secr
 
 def holds_secret(name: str, value: str) -> bool:
     """Whether `value`, without its quotes, is a secret where it stands as the value of `name`."""
+    match secrecy(name):
+        case Secrecy.NEVER:
+            return False
+        case Secrecy.IF_OPAQUE:
+            return len(value) <= LONGEST_OPAQUE and bool(_OPAQUE.fullmatch(value)) and not _is_code(name, value)
     if not value.strip() or _NOT_A_SECRET.fullmatch(value) or _is_code(name, value):
         return False
-    grade = secrecy(name)
-    if grade is Secrecy.ALWAYS:
-        return not (_NUMBER.fullmatch(value) and _counts(name))
-    return grade is Secrecy.IF_OPAQUE and bool(_OPAQUE.fullmatch(value))
+    return not (_NUMBER.fullmatch(value) and _counts(name))
 
 
 def _counts(name: str) -> bool:

@@ -23,7 +23,7 @@ _VALUE = re.compile(
     r"""(?P<open>\\+["'])(?P<escaped>.*?)(?P<close>\\+["']|(?=\n|\Z))
        |'(?P<single>(?:\\.|[^'\\\n])*)(?:'|(?=\n|\Z))
        |"(?P<double>(?:\\.|[^"\\\n])*)(?:"|(?=\n|\Z))
-       |(?P<bare>\S{1,20000})""",  # bounded: a line of a megabyte must not cost a megabyte for each name in it
+       |(?P<bare>\S{1,8192})""",  # bounded: else each name in a line of a megabyte would cost a megabyte
     re.VERBOSE,
 )
 _CLOSING = ",;)]}>\"'\\"

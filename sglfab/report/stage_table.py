@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.cells import cell_len
 from rich.text import Text
 
@@ -21,6 +23,8 @@ HEALTH = {
     "timeout": "no answer",
     "other": "an unexpected answer",
 }
+_OF_MAIN = ("http", "warmup", "serving")  # the ranks are through: their rows would only stand still
+_STAMP = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: ([^\]]*))?\] ?")
 _AROUND = 4  # lines of the picture that are no rank: the headline, what is done, what is left, the last log line
 
 
@@ -30,7 +34,7 @@ def table(view: WatchView, *, redactor: Redactor, signs: Glyphs, width: int, hei
     lines = _rank_rows(groups, signs)
     if left_out:
         lines.append(Text(f"{signs.ellipsis} and {left_out} more rows", style="dim"))
-    lines += [line for line in (_done(view, signs), _left(view), _last_line(view, redactor, signs)) if line]
+    lines += [line for line in (_done(view, signs, width), _left(view), _last_line(view, redactor)) if line]
     for line in lines:
         line.rstrip()
         line.truncate(width, overflow="ellipsis" if signs is UNICODE else "crop")
@@ -39,7 +43,7 @@ def table(view: WatchView, *, redactor: Redactor, signs: Glyphs, width: int, hei
 
 def headline(view: WatchView, elapsed_s: float, signs: Glyphs) -> Text:
     """`load-weights · 3m20s · /health refused · 9 processes`."""
-    parts = [spoken(elapsed_s), f"/health {HEALTH.get(view.http, view.http)}"]
+    parts = [spoken(int(elapsed_s)), f"/health {HEALTH.get(view.http, view.http)}"]
     if view.alive is not None:
         parts.append(f"{view.alive} process{'' if view.alive == 1 else 'es'} alive")
     return Text(stage_name(view.stage, view.draft), style="bold") + Text(signs.dot + signs.dot.join(parts))
@@ -53,6 +57,8 @@ def bar(progress: float | None, signs: Glyphs, width: int = BAR_WIDTH) -> Text:
 
 
 def _groups(view: WatchView) -> tuple[RankGroup, ...]:
+    if view.stage in _OF_MAIN:
+        return ()
     if view.ranks:
         return grouped(view.ranks)
     span = current_span(view.timeline)
@@ -75,17 +81,23 @@ def _rank_row(group: RankGroup, names: int, stages: int, signs: Glyphs) -> Text:
     return row + Text(f"  {signs.slowest}", style="yellow") if group.slowest else row
 
 
-def _done(view: WatchView, signs: Glyphs) -> Text | None:
-    spans = [s for s in view.timeline if s.end_s is not None and s.start_s is not None]
-    if not spans:
+def _done(view: WatchView, signs: Glyphs, width: int) -> Text | None:
+    """What took time, as much of it as fits: the latest stages tell most."""
+    words = [_span_text(s) for s in view.timeline if s.start_s is not None and s.end_s is not None and _took(s) >= 0.5]
+    left_out = False
+    while words and cell_len(signs.dot.join(words)) > width - 10:
+        words, left_out = words[1:], True
+    if not words:
         return None
-    return Text("done  " + signs.dot.join(map(_span_text, spans)), style="dim")
+    return Text("done  " + signs.dot.join([signs.ellipsis, *words] if left_out else words), style="dim")
+
+
+def _took(span: StageSpan) -> float:
+    return (span.end_s or 0.0) - (span.start_s or 0.0)
 
 
 def _span_text(span: StageSpan) -> str:
-    assert span.start_s is not None  # the caller chose those that have both
-    assert span.end_s is not None
-    return f"{stage_name(span.stage, span.draft)} {spoken(span.end_s - span.start_s)}"
+    return f"{stage_name(span.stage, span.draft)} {spoken(_took(span))}"
 
 
 def _left(view: WatchView) -> Text | None:
@@ -94,8 +106,10 @@ def _left(view: WatchView) -> Text | None:
     return Text("left  " + words, style="dim") if words else None
 
 
-def _last_line(view: WatchView, redactor: Redactor, signs: Glyphs) -> Text | None:
+def _last_line(view: WatchView, redactor: Redactor) -> Text | None:
     if not view.last_line:
         return None
-    age = "" if view.last_line_age_s is None else f"{spoken(view.last_line_age_s)} ago: "
-    return Text("log   " + age + one_line(redactor.text(view.last_line)), style="dim")
+    age = "" if view.last_line_age_s is None else f"{spoken(int(view.last_line_age_s))} ago: "
+    # Its age is said already: the room is for what it says.
+    line = _STAMP.sub(lambda found: f"{found[1]} " if found[1] else "", one_line(redactor.text(view.last_line)))
+    return Text("log   " + age + line, style="dim")

@@ -16,11 +16,13 @@ _ENDED = ("crashed", "stuck", "timed_out", "unreachable")
 
 
 def timeline_rows(verdict: Verdict, signs: Glyphs, width: int) -> list[Text]:
-    """One row for every stage that began; `width` columns in all."""
-    spans = [span for span in verdict.timeline if span.start_s is not None]
+    """One row for every stage of the start-up that began; `width` columns in all."""
+    spans = [span for span in verdict.timeline if span.start_s is not None and span.stage != "serving"]
     if not spans:
         return []
-    end_s = max([verdict.elapsed_s or 0.0, *(span.end_s or span.start_s or 0.0 for span in spans)])
+    goes_on = any(span.end_s is None for span in spans)
+    seen_s = verdict.elapsed_s if goes_on and verdict.elapsed_s is not None else 0.0
+    end_s = max([seen_s, *(span.end_s or span.start_s or 0.0 for span in spans)])
     names = max(len(stage_name(span.stage, span.draft)) for span in spans)
     room = max(NARROWEST, min(WIDEST, width - names - _TOOK - _PERCENT - 3))
     return [_row(span, verdict, signs, names=names, room=room, end_s=end_s) for span in spans]

@@ -164,5 +164,5 @@ def _further(page: Page, verdict: Verdict) -> None:
         )
     page.block(
         "Nearest known findings",
-        [f"{', '.join(verdict.neighbours)} (fab explain --code ID)"] if verdict.neighbours else [],
+        [f"{', '.join(verdict.neighbours)} (fab explain ID)"] if verdict.neighbours else [],
     )

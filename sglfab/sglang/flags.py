@@ -55,7 +55,7 @@ class FlagList:
 
     def nearest(self, name: str) -> tuple[str, ...]:
         """At most three known flags that look like `name`, the likest first."""
-        return _nearest(name, self.flags)
+        return nearest(name, {spelling: f.name for f in self.flags.values() for spelling in (f.name, *f.aliases)})
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,14 @@ class FlagFacts:
         """The canonical name of a flag in any spelling that some release accepts: alias, abbreviation, underscores.
 
         Dashes in front are taken off. None: no release knows it. An abbreviation is judged by the newest release that
-        knows a flag beginning so, as argparse would.
+        knows a flag beginning so, as argparse would; underscores are SGLang's field names, which are never short.
         """
-        wanted = spelling.lstrip("-").replace("_", "-")
-        if wanted in self.spans:
-            return wanted
+        wanted = spelling.lstrip("-")
+        dashed = wanted.replace("_", "-")
+        if dashed in self.spans:
+            return dashed
         names = {alias: s.name for spans in self.spans.values() for s in spans for alias in s.aliases}
-        return names.get(wanted) or self._abbreviated(wanted)
+        return names.get(dashed) or self._abbreviated(wanted)
 
     def _abbreviated(self, wanted: str) -> str | Ambiguous | None:
         for release in reversed(self.releases):
@@ -112,9 +113,6 @@ class FlagFacts:
         """What SGLang told users of a flag to write instead, `""` where it said nothing."""
         return next((s.use for s in reversed(self.spans.get(name, ())) if s.use), "")
 
-    def nearest(self, name: str) -> tuple[str, ...]:
-        return _nearest(name, self.spans)
-
 
 def read_flags(project: Project) -> FlagFacts:
     """The facts of the checkout. Raises InputError where the file is missing or broken."""
@@ -136,9 +134,25 @@ def _flag(name: str, span: Mapping[str, Json]) -> Flag:
     return Flag(name=name, since=str(facts.pop("from")), until=str(facts.pop("to")), **facts)
 
 
-def _nearest(name: str, known: Mapping[str, object]) -> tuple[str, ...]:
-    """By likeness, then by shared words: `mem-fraction` is nearer to `mem-fraction-static` than its length says."""
+def nearest(name: str, spellings: Mapping[str, str]) -> tuple[str, ...]:
+    """At most three flags, the likest first. spellings: every accepted spelling → its flag."""
     wanted = name.replace("_", "-")
-    longer = sorted((k for k in known if wanted and (k.startswith(wanted) or wanted.startswith(k))), key=len)
-    alike = difflib.get_close_matches(wanted, list(known), n=3, cutoff=0.72)
-    return tuple(dict.fromkeys([*longer[:1], *alike]))[:3]
+    scored = ((_likeness(wanted, spelling), flag) for spelling, flag in spellings.items())
+    alike = sorted(((score, flag) for score, flag in scored if score >= ALIKE), reverse=True)
+    return tuple(dict.fromkeys(flag for _, flag in alike))[:3]
+
+
+ALIKE = 0.75
+
+
+def _likeness(wanted: str, known: str) -> float:
+    """0…1; what was cut off at the end counts little: `mem-fractoin` means `mem-fraction-static`."""
+    if not wanted or abs(len(wanted) - len(known)) > max(len(wanted), 8):
+        return 0.0
+    matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
+    best = 0.0
+    for weight, text in ((1.0, known), (0.95, known[: len(wanted)])):
+        matcher.set_seq1(text)
+        if matcher.real_quick_ratio() >= ALIKE and matcher.quick_ratio() >= ALIKE:
+            best = max(best, weight * matcher.ratio())
+    return best

@@ -28,7 +28,8 @@ SEED = (
     'echo "Server ready after ${{i}}0s"; exit 0; fi; echo "Waiting... ${{i}}0s"; sleep 1; done; exit 1'
 )
 STATUS = (
-    "for i in $(seq 1 60); do if [ \"$(curl -s -o /dev/null -w '%{{http_code}}' http://localhost:{port}/health)\" = 200 ]; "
+    "for i in $(seq 1 60); do "
+    "if [ \"$(curl -s -o /dev/null -w '%{{http_code}}' http://localhost:{port}/health)\" = 200 ]; "
     "then exit 0; fi; sleep 1; done; exit 1"
 )
 
@@ -117,7 +118,7 @@ def fab(words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[st
 
 
 def ready_delays(profile: str, env: dict[str, str]) -> Delays:
-    """From the first obtainable 200 to each way's answer. The server is left running: `crash_delays` goes on with it."""
+    """From the first obtainable 200 to each way's answer. The server is left running."""
     run, port = start(profile, env)
     racing = waiters(run, port, env)
     try:

@@ -110,7 +110,7 @@ class Sshd:
                 time.sleep(0.02)
             else:
                 return
-        raise RuntimeError(f"sshd does not listen: {(self.folder / 'sshd.log').read_text()[-2000:]}")
+        raise RuntimeError(f"sshd does not listen: {self.log()[-2000:]}")
 
     def stop(self) -> None:
         """No new connections; the open ones live on."""
@@ -123,6 +123,16 @@ class Sshd:
         if self.process is None:
             return []
         return [pid for pid in descendants(self.process.pid) if name_of(pid).startswith("sshd")]
+
+    def settled(self, *, within_s: float = 10.0) -> bool:
+        """Whether every connection ends in time."""
+        deadline = time.monotonic() + within_s
+        while self.connections() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self.connections()
+
+    def log(self) -> str:
+        return (self.folder / "sshd.log").read_text(errors="replace")
 
     def signal_connections(self, number: int) -> None:
         """SIGKILL: the network breaks. SIGSTOP: the host falls silent."""

@@ -60,10 +60,20 @@ def sources() -> dict[str, bytes]:
 
 def bootstrap_argv(python: str, sha: str, state_dir: str | None) -> tuple[str, ...]:
     """The argv that finds or asks for the bundle of that hash and becomes it (hostside/bootstrap.py)."""
-    return (python, "-c", _LOADER, _bootstrap_text(), sha, state_dir or "")
+    return (
+        python,
+        "-c",
+        _LOADER,
+        _bootstrap_text(),
+        sha,
+        _base64((state_dir or "").encode("utf-8", "surrogateescape")),
+    )
 
 
 @cache
 def _bootstrap_text() -> str:
-    source = resources.files("sglfab.hostside").joinpath("bootstrap.py").read_bytes()
-    return base64.b64encode(source).decode("ascii")
+    return _base64(resources.files("sglfab.hostside").joinpath("bootstrap.py").read_bytes())
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

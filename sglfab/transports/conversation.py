@@ -17,7 +17,7 @@ Json = dict[str, Any]
 _GREETINGS = ("have", "need", "error")
 _NOISE_KEPT = 5
 _SET_PYTHON = "set `python:` in the profile"
-_MISSING = re.compile(r"not found|no such file|unknown command", re.IGNORECASE)
+_MISSING = re.compile(r"command not found|no such file|unknown command", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Conversation:
             message = _parsed(line)
             if message is not None and any(key in message for key in keys):
                 return message
-            if len(self._noise) < _NOISE_KEPT:
+            if line.strip() and len(self._noise) < _NOISE_KEPT:
                 self._noise.append(line.decode("utf-8", "replace").strip()[:200])
         return None
 

@@ -17,7 +17,7 @@ from typing import IO
 from sglfab.transports.base import Channel, ChannelIdle, ChannelLost
 from sglfab.transports.lines import LineBuffer
 
-_END_S = 5.0
+_END_S, _DRAIN_S = 5.0, 0.5
 
 
 class LocalTransport:
@@ -147,28 +147,29 @@ class LocalChannel:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         try:
-            self._drain_until(time.monotonic() + self._end_s)
+            self._drain_until(time.monotonic() + min(_DRAIN_S, self._end_s))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(self._end_s)
         finally:
             if self._process.poll() is None:
                 self._process.kill()
                 self._process.wait()
 
     def _drain_until(self, deadline: float) -> None:
-        """Read on while it ends: a program that is blocked on a full pipe never sees that its stdin is closed."""
+        """Read on while it ends: a program that is blocked on a full pipe never sees that its stdin is closed.
+
+        Who goes on writing after that writes into a closed pipe.
+        """
         assert self._process.stdout is not None
-        out = self._process.stdout.fileno()
-        with self._reading:
+        out = self._process.stdout
+        with self._reading, out:
             while self._process.poll() is None and time.monotonic() < deadline:
                 ready, _, _ = select.select([out], [], [], 0.05)
-                if ready and not os.read(out, 65536):
-                    break
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, deadline - time.monotonic()))
+                if ready and not os.read(out.fileno(), 65536):
+                    return
 
     def _free(self) -> None:
-        for pipe in (self._process.stdout, self._stderr):
-            if pipe is not None:
-                pipe.close()
+        self._stderr.close()
         os.close(self._wake_out)
         os.close(self._wake_in)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from sglfab.transports.ssh_errors import explained
 from sglfab.transports.ssh_features import Note
 from sglfab.transports.ssh_pulse import Pulse
 
-_END_S, _SLICE_S, _SEND_S = 5.0, 1.0, 60.0
+_END_S, _DRAIN_S, _SLICE_S, _SEND_S = 5.0, 0.5, 1.0, 60.0
 _MOST_CONNECTIONS = 4  # for hosts whose MaxSessions is small
 
 
@@ -230,10 +229,16 @@ class SshChannel:
             self._channel.close()
 
     def _drain_until(self, deadline: float) -> None:
-        """Read on while it ends: a program that is blocked on a full window never sees that its stdin is closed."""
+        """Read on while it ends: a program that is blocked on a full window never sees that its stdin is closed.
+
+        Who goes on writing for longer writes into a closed channel.
+        """
+        patience = time.monotonic() + _DRAIN_S
         self._channel.settimeout(0.1)
         while not self._channel.exit_status_ready() and time.monotonic() < deadline and self._pulse.alive:
-            with contextlib.suppress(socket.timeout):
+            with contextlib.suppress(TimeoutError):
                 if not self._channel.recv(65536):
                     self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
+                    return
+                if time.monotonic() > patience:
                     return

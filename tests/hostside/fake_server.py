@@ -69,7 +69,7 @@ def dump(path):
     os.umask(umask)
     seen = {"env": dict(os.environ), "secrets": secrets, "umask": umask, "session": os.getsid(0), "cwd": os.getcwd()}
     seen["fds"] = {name: os.readlink(f"/proc/self/fd/{name}") for name in ("0", "1", "2")}
-    seen["ignored"] = [n for n in (1, 2, 3, 13, 15) if signal.getsignal(n) == signal.SIG_IGN]
+    seen["ignored"] = [n for n in (1, 2, 3, 15) if signal.getsignal(n) == signal.SIG_IGN]
     with open(path + ".new", "w") as file:
         json.dump(seen, file)
     os.rename(path + ".new", path)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -168,50 +169,39 @@ def test_the_cap_removes_the_oldest_dead_runs_only(host, exit_status):
     assert left == {alive["id"], "dead-3", "new-9"}
 
 
-def test_a_scope_that_does_not_work_is_a_warning(host, tmp_path):
-    """systemd's user manager may be missing; the server starts all the same."""
-    fake = tmp_path / "bin"
-    fake.mkdir()
-    (fake / "systemd-run").write_text("#!/bin/sh\nexit 1\n")
-    (fake / "systemd-run").chmod(0o755)
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from sglfab.hostside import launching\n"
-        "launching.scope_prefix = lambda run_id: (['systemd-run', '--user', '--scope'], [])\n"
-        "from sglfab.hostside.__main__ import main; sys.exit(main())\n"
-    )
-    host.env["PATH"] = f"{fake}:{host.env['PATH']}"
-    (tmp_path / "driver.py").write_text(script)
-    reply = drive(host, tmp_path / "driver.py", host.request({}))
+SYSTEMD = """
+mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system || exit 77
+printf '[Login]\\nKillUserProcesses=yes\\nKillExcludeUsers=nobody\\n' > /run/systemd/logind.conf
+exec "$@"
+"""
+# `systemd-run --user --scope --quiet --collect --unit=… ARGV`
+SCOPES = [
+    pytest.param("exit 1", ["lingering is off", "did not work"], False, id="no user manager: a warning, and it starts all the same"),
+    pytest.param('shift 5; exec "$@"', ["lingering is off"], True, id="a scope that works holds the keeper"),
+]
+
+
+@pytest.mark.parametrize(("does", "warnings", "inside"), SCOPES)
+def test_where_logout_kills_the_keeper_gets_a_scope(host, tmp_path, does, warnings, inside):
+    """In a mount namespace of its own, this machine looks like one with systemd and KillUserProcesses=yes."""
+    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True).returncode:
+        pytest.skip("mount namespaces are not permitted here")
+    fakes = tmp_path / "bin"
+    fakes.mkdir()
+    for name, text in (("systemd-run", f"echo $PPID $$ $@ > {tmp_path}/called; {does}"), ("loginctl", "exit 1")):
+        (fakes / name).write_text("#!/bin/sh\n" + text + "\n")
+        (fakes / name).chmod(0o755)
+    host.env["PATH"] = f"{fakes}:{host.env['PATH']}"
+    host.prefix = ("unshare", "-m", "sh", "-c", SYSTEMD, "sh")
+    reply = host.ok("launch", **host.request({}))
     host.launched.append("demo-1")
     assert reply["run"]["alive"]
-    assert "systemd-run --user --scope did not work" in reply["warnings"][0]
+    assert [expected in given for expected, given in zip(warnings, reply["warnings"], strict=True)] == [True] * len(warnings)
+    pid = int((tmp_path / "called").read_text().split()[1])
+    assert (pid == reply["run"]["keeper"]["pid"]) is inside
 
 
-def test_a_working_scope_starts_the_keeper_inside(host, tmp_path, eventually):
-    fake = tmp_path / "bin"
-    fake.mkdir()
-    (fake / "systemd-run").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nshift 2\nexec "$@"\n')
-    (fake / "systemd-run").chmod(0o755)
-    script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from sglfab.hostside import launching\n"
-        "launching.scope_prefix = lambda run_id: (['systemd-run', '--user', '--scope'], [])\n"
-        "from sglfab.hostside.__main__ import main; sys.exit(main())\n"
-    )
-    host.env["PATH"] = f"{fake}:{host.env['PATH']}"
-    (tmp_path / "driver.py").write_text(script)
-    reply = drive(host, tmp_path / "driver.py", host.request({}))
-    host.launched.append("demo-1")
-    assert reply["warnings"] == []
-    assert "sglfab-keeper demo-1" in (tmp_path / "called").read_text()
-
-
-def drive(host, driver, request):
-    import subprocess
-    import sys
-
-    root = str(Path(__file__).parents[2])
-    line = json.dumps({"op": "launch", "state_dir": str(host.state), **request}).encode() + b"\n"
-    done = subprocess.run([sys.executable, str(driver), root], input=line, env=host.env, capture_output=True, timeout=60)
-    return json.loads(done.stdout.splitlines()[-1])["reply"]
+def test_without_systemd_nothing_is_said_about_logout(host):
+    if os.path.isdir("/run/systemd/system"):
+        pytest.skip("this machine runs systemd")
+    assert host.ok("launch", **host.request({"exit": {"after_s": 0, "code": 0}}))["warnings"] == []

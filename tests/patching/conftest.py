@@ -1,101 +1,14 @@
-"""A small install that has what the patch set wants, and a host that is this machine."""
+"""Fixtures: a small install, this machine as a host, and the shipped patch set."""
 
-import base64
-import hashlib
 import sys
-from pathlib import Path
 
 import pytest
+from patch_installs import ROOT, SET, HereHost, Installed
 
-from sglfab.flows.identity import Operator
+from sglfab.patching.loading import load_patch_set
 from sglfab.project import Project
 from sglfab.transports.host import Host
 from sglfab.transports.local import LocalTransport
-
-ROOT = Path(__file__).parents[2]
-SET = "eagle3-hidden-states"
-OPERATOR = Operator("ada", "lovelace")
-
-SOURCES = {
-    "srt/models/deepseek_v2.py": '''\
-# naïve: non-ASCII from 0.5.11 on
-class DeepseekV2Model:
-    def forward(self, input_ids, positions, forward_batch):
-        return input_ids
-
-
-class DeepseekV2ForCausalLM:
-    def forward(self, input_ids, positions, forward_batch):
-        return self.model.forward(input_ids, positions, forward_batch)
-
-    def set_eagle3_layers_to_capture(self, layer_ids=None):
-        self.layers = layer_ids
-
-
-EntryClass = [DeepseekV2ForCausalLM]
-''',
-    "srt/models/llama_eagle3.py": '''\
-class LlamaForCausalLM:
-    def forward(self, input_ids, positions, forward_batch):
-        return input_ids
-
-
-class LlamaModel:
-    def forward(self, input_ids, positions, forward_batch):
-        return input_ids
-
-
-class LlamaForCausalLMEagle3(LlamaForCausalLM):
-    def load_weights(self, weights):
-        pass
-
-
-EntryClass = [LlamaForCausalLMEagle3]
-''',
-    "srt/layers/logits_processor.py": '''\
-class LogitsProcessor:
-    def forward(self, input_ids, hidden_states, lm_head, logits_metadata, aux_hidden_states=None):
-        return hidden_states
-''',
-}
-
-
-class Installed:
-    """A site-packages folder with an sglang of our own making, its RECORD included."""
-
-    def __init__(self, root, *, release="0.5.23", distribution="sglang"):
-        self.root = root
-        self.originals = {path: text.encode() for path, text in SOURCES.items()}
-        self.info = root / f"{distribution}-{release}.dist-info"
-        for path, data in self.originals.items():
-            self.path(path).parent.mkdir(parents=True, exist_ok=True)
-            self.path(path).write_bytes(data)
-        (root / "sglang" / "version.py").write_text(f'__version__ = "{release}"\n')
-        self.info.mkdir()
-        self.record()
-
-    def path(self, relative):
-        return self.root / "sglang" / relative
-
-    def record(self):
-        """RECORD for the files as they are now, as an installer writes it."""
-        self.originals = {path: self.path(path).read_bytes() for path in self.originals}
-        self.info.joinpath("RECORD").write_text("".join(map(record_line, self.originals, self.originals.values())))
-
-    def contents(self):
-        return {path: self.path(path).read_bytes() for path in self.originals}
-
-    @property
-    def pristine(self):
-        return self.contents() == self.originals
-
-    def leftovers(self):
-        return sorted(path.name for path in self.root.rglob("*.sglfab-staged"))
-
-
-def record_line(path, data):
-    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-    return f"sglang/{path},sha256={digest},{len(data)}\n"
 
 
 @pytest.fixture
@@ -116,7 +29,11 @@ def host(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def patch_set():
-    from sglfab.patching.loading import load_patch_set
-
     file = ROOT / "configs" / "patches" / f"{SET}.yaml"
     return load_patch_set(SET, file.read_text(), file=str(file))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.setenv("SGLFAB_LOCK_DIR", str(tmp_path / "locks"))
+    return HereHost(tmp_path / "state")

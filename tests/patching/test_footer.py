@@ -46,7 +46,7 @@ BREAK = {
     "its begin mark gone": lambda text: text.replace("# >>> sglfab", "# >>> ", 1),
     "a second footer": lambda text: text + text[text.index("# >>> sglfab") :],
     "cut in the middle": lambda text: text[: text.index("probe.install")],
-    "an empty line too few before it": lambda text: text.replace("\n\n# >>> sglfab", "\n# >>> sglfab"),
+    "glued to the line before it": lambda text: text.replace("\n\n\n# >>> sglfab", "\n# >>> sglfab"),
     "its hash no hash": lambda text: text.replace(sha256(ORIGINAL), "0" * 63),
 }
 
@@ -56,8 +56,12 @@ def test_a_damaged_footer_is_not_taken_for_a_whole_one(patch_set, name):
     assert isinstance(find(BREAK[name](patched(patch_set))), BrokenFooter)
 
 
-def test_an_edit_above_the_footer_shows(patch_set):
-    found = find(patched(patch_set).replace("return 1", "return 2"))
+EDITS = {"a changed number": ("return 1", "return 2"), "an empty line too few": ("\n\n\n# >>>", "\n\n# >>>")}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_above_the_footer_shows(patch_set, name):
+    found = find(patched(patch_set).replace(*EDITS[name]))
     assert isinstance(found, Footer)
     assert not found.intact
 
@@ -67,7 +71,11 @@ def run(source, tmp_path, **env):
     module = tmp_path / "patched_module.py"
     module.write_text(source, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", CHECK], cwd=tmp_path, env={"PYTHONPATH": str(tmp_path), **env}, text=True, capture_output=True
+        [sys.executable, "-c", CHECK],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), **env},
+        text=True,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr.strip()
@@ -118,7 +126,9 @@ def test_a_missing_probe_variable_costs_one_line(patch_set, tmp_path):
 
 def test_the_probe_is_loaded_once_for_all_modules_and_gets_its_taps(patch_set, tmp_path):
     probe = tmp_path / "probe.py"
-    probe.write_text("print('loaded')\ndef install(space, module, about, taps):\n    print(module, about['set'], len(taps))\n")
+    probe.write_text(
+        "print('loaded')\ndef install(space, module, about, taps):\n    print(module, about['set'], len(taps))\n"
+    )
     (tmp_path / "second.py").write_text(patched(patch_set), encoding="utf-8")
     env = {"SGLFAB_TRACE_DIR": str(tmp_path), "SGLFAB_PROBE": str(probe)}
     out, err = run("import second\n" + patched(patch_set), tmp_path, **env)

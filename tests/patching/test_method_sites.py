@@ -58,7 +58,7 @@ TREE = ast.parse(SOURCE)
         ("Plain.forward", False, 16),
         ("UnderIf.f", False, 5),
         ("UnderExcept.f", False, 11),
-        ("Child.forward", True, 30),
+        ("Child.forward", True, 29),
         ("Plain.forward", True, 16),
     ],
     ids=["plain", "under if", "under except", "inherited", "its own although it might be inherited"],

@@ -64,6 +64,11 @@ def clock() -> OwnClock:
 
 
 @pytest.fixture
+def new_screen() -> type[Screen]:
+    return Screen
+
+
+@pytest.fixture
 def terminal() -> Screen:
     return Screen(terminal=True)
 
@@ -74,9 +79,12 @@ def pipe() -> Screen:
 
 
 @pytest.fixture(autouse=True)
-def _utc(monkeypatch):
+def _same_everywhere(monkeypatch):
+    """UTC, and nothing of the terminal that the tests themselves run in."""
     import time
 
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     yield

@@ -30,6 +30,10 @@ def test_output_is_ascii_and_survives_bytes_that_were_no_text():
     assert json.loads(text) == {"line": "grün � \U0001f600"}
 
 
+def test_a_number_that_json_does_not_know_is_null():
+    assert json.loads(printed({"norm": float("nan"), "max": float("inf")})) == {"norm": None, "max": None}
+
+
 def test_secrets_are_hidden():
     assert json.loads(printed({"api_key": "abc", "line": "vErYsEcReT"}, Redactor(["vErYsEcReT"]))) == {
         "api_key": "***",

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from sglfab.flows.events import Said, Step, Watched
-from sglfab.model import RankProgress, StageSpan, WatchView
+from sglfab.model import STAGES, RankProgress, StageSpan, WatchView
 from sglfab.report.consoles import UNICODE
 from sglfab.report.live import LiveView
 from sglfab.report.redact import Redactor
@@ -115,6 +115,45 @@ def test_what_is_done_and_what_is_left_are_said():
     lines = drawn(view(timeline=timeline))
     assert "done  import 8.2 s" in lines
     assert "left  about 2m10s left, from former runs" in lines
+
+
+@pytest.mark.parametrize(
+    ("stage", "rows"), [("capture-graphs", 1), ("http", 0), ("warmup", 0), ("serving", 0)], ids=str
+)
+def test_ranks_that_are_through_have_no_rows(stage, rows):
+    ranks = [RankProgress("TP0", "capture-graphs"), RankProgress("TP1", "capture-graphs")]
+    assert len(drawn(view(stage=stage, ranks=ranks))) == rows
+
+
+def test_of_what_is_done_the_latest_is_kept():
+    timeline = [StageSpan(stage, False, 10 * n, 10 * n + 9) for n, stage in enumerate(STAGES[:8])]
+    (line,) = drawn(view(timeline=timeline))
+    assert line.startswith("done  … · ")
+    assert line.endswith(" · http 9 s")
+
+
+def test_what_took_no_time_is_not_worth_the_room():
+    timeline = [
+        StageSpan("import", False, 0, 8),
+        StageSpan("args", False, 8, 8.2),
+        StageSpan("kv-cache", False, 8.2, 20),
+    ]
+    assert drawn(view(timeline=timeline)) == ["done  import 8 s · kv-cache 12 s"]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("[2026-12-01 10:02:13 TP0] Load weight begin.", "TP0 Load weight begin."),
+        ("[2026-12-01 10:02:13.123 DP0 TP3] x", "DP0 TP3 x"),
+        ("[2026-12-01 10:02:13] INFO:     x", "INFO:     x"),
+        ("[rank0]: Traceback", "[rank0]: Traceback"),
+        ("Loading: 12% [00:01<00:08]", "Loading: 12% [00:01<00:08]"),
+    ],
+    ids=["rank", "milliseconds", "no rank", "torch's prefix", "a bar"],
+)
+def test_the_stamp_of_the_last_line_makes_room(line, shown):
+    assert drawn(view(line=line, age_s=4)) == [f"log   4 s ago: {shown}"]
 
 
 def test_the_last_log_line_cannot_move_the_cursor_or_show_a_secret():
@@ -245,7 +284,7 @@ def test_a_pipe_gets_no_escape_codes(pipe, clock):
 WAITING = """
 import sys, time
 from sglfab.flows.events import Step, Watched
-from sglfab.model import RankProgress, WatchView
+from sglfab.model import STAGES, RankProgress, WatchView
 from sglfab.report.live import LiveView
 try:
     with LiveView() as report:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglfab.report.consoles import progress_console
+from sglfab.report.consoles import answer_console, progress_console
 from sglfab.report.durations import moment, spoken
 from sglfab.report.printable import clean, cropped, one_line
 
@@ -92,6 +92,8 @@ def test_moments(when, words):
     assert moment(when) == words
 
 
-def test_forced_colours_do_not_make_a_pipe_a_terminal(monkeypatch, capsys):
+@pytest.mark.parametrize("console", [answer_console, progress_console])
+def test_forced_colours_do_not_make_a_pipe_a_terminal(console, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert not progress_console().is_interactive
+    assert console().is_terminal
+    assert not console().is_interactive

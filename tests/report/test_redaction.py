@@ -98,6 +98,12 @@ def test_json_is_redacted_by_name_by_flag_and_by_value():
     }
 
 
+@pytest.mark.parametrize("piece", ["x_key=", "x_key='", "token: ", "bearer a", "://a:", "key", "--api ", "hf_a"])
+def test_a_huge_line_of_near_misses_is_left_alone_in_good_time(piece):
+    line = piece * 10_000
+    assert Redactor().text(line) == line
+
+
 PIECES = st.lists(
     st.sampled_from([case["text"] for case in CASES["hide"]] + CASES["leave"] + ["", "plain text", "\t'\"\\"]),
     max_size=8,

@@ -74,7 +74,7 @@ READY = Verdict(
     profile="eagle3-debug",
     url="http://127.0.0.1:30000",
     sglang_version="0.5.12",
-    timeline=(*SPANS[:-1], StageSpan("capture-graphs", True, 170, 200)),
+    timeline=(*SPANS[:-1], StageSpan("capture-graphs", True, 170, 200), StageSpan("serving", False, 200, None)),
 )
 LOADING = Verdict(
     "loading",
@@ -119,6 +119,13 @@ def test_the_page_at_80_columns(name, verdict, changed, terminal, same_page):
     lines = terminal.plain.splitlines()
     assert [line for line in lines if cell_len(line) > 80] == [f"next: {NEXT}"]
     same_page(f"verdict-{name}", terminal.plain)
+
+
+@pytest.mark.parametrize("width", [48, 66, 120, 250])
+def test_other_widths_are_kept_too(width, new_screen):
+    screen = new_screen(terminal=True, width=width)
+    print_verdict(CRASHED, console=screen.console, next_command="fab status", changed=CHANGED)
+    assert max(map(cell_len, screen.plain.splitlines())) <= width
 
 
 @pytest.mark.parametrize("verdict", [CRASHED, READY, LOADING, UNKNOWN], ids=lambda v: v.verdict)
@@ -167,10 +174,8 @@ def test_a_long_line_of_evidence_is_cropped_and_says_so(terminal):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_poor_encoding_never_fails(encoding):
-    from conftest import Screen
-
-    screen = Screen(terminal=True, encoding=encoding)
+def test_a_poor_encoding_never_fails(encoding, new_screen):
+    screen = new_screen(terminal=True, encoding=encoding)
     print_verdict(CRASHED, console=screen.console, next_command=NEXT, changed=CHANGED)
     assert "#x" in screen.plain
 

@@ -56,7 +56,7 @@ WRONG = {
     "a deadline that is no number": (["launch", "--profile", "eagle3", "--deadline", "soon"], 2, "bad-number"),
     "no log": (["diagnose"], 2, "no-log"),
     "a log that is not there": (["diagnose", "--log", "/nonexistent/server.log"], 2, "log-unreadable"),
-    "an unknown finding": (["explain", "--code", "nonsense"], 2, "nonsense"),
+    "an unknown finding": (["explain", "nonsense"], 2, "nonsense"),
     "a configs folder that is not there": (["profiles", "--configs", "/nonexistent"], 2, "configs-not-found"),
     "a URL that is none": (["wait-health", "--url", "ftp://x"], 2, "bad-url"),
 }

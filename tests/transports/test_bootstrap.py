@@ -22,7 +22,7 @@ def converse(sent: bytes, state: str, *, cwd: Path | None = None, env: dict[str,
     """Everything that the bootstrap and what it became said, for all that is sent at once."""
     argv = bootstrap_argv(sys.executable, bundle().sha, state)
     done = subprocess.run(argv, input=sent, capture_output=True, cwd=cwd, env=env, timeout=60, check=False)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.split(b"\n") if line]
 
 
 def stored(state: Path) -> Path:
@@ -166,6 +166,7 @@ def test_two_hosts_that_share_a_home_keep_one_bundle(state: Path) -> None:
     pipe = subprocess.PIPE
     both = [subprocess.Popen(argv, stdin=pipe, stdout=pipe) for _ in range(2)]
     for one in both:
+        assert one.stdout.readline() == b"\n"
         assert json.loads(one.stdout.readline()) == {"need": bundle().sha}
     said = [one.communicate(bundle().framed() + REQUEST, timeout=60)[0] for one in both]
     assert all(b'"echo":"here"' in text for text in said)

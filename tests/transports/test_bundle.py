@@ -56,10 +56,10 @@ def test_the_framed_bytes_say_their_length_first() -> None:
     assert framed[16:] == bundle().data
 
 
-@pytest.mark.parametrize("word", [2, 3, 4], ids=["the loader", "the bootstrap", "the hash"])
+@pytest.mark.parametrize("word", [2, 3, 4, 5], ids=["the loader", "the bootstrap", "the hash", "the state folder"])
 def test_no_login_shell_finds_anything_to_expand_in(word: int) -> None:
     # Between single quotes, csh still acts on ! and newlines, fish on backslashes.
-    text = bootstrap_argv("python3", "ab12", None)[word]
+    text = bootstrap_argv("python3", "ab12", "/it's\n!here\\")[word]
     assert not re.search(r"[!'\\\n\r]", text)
 
 

@@ -33,7 +33,10 @@ def interpreter(version: str) -> str:
 def vermin(target: str, *paths: Path) -> subprocess.CompletedProcess[str]:
     flags = ["--quiet", "--no-tips", "--violations", f"--target={target}"]
     return subprocess.run(
-        [sys.executable, "-m", "vermin", *flags, *map(str, paths)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", "import vermin; vermin.main()", *flags, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

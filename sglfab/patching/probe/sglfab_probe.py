@@ -259,7 +259,7 @@ def add_block(sums: List[float], flat: Any) -> None:
 
 
 def sum_of_squares(flat: Any) -> float:
-    """Short dot products, added up in float64: one long float32 sum of like numbers is off by 2e-5 (seen in torch 2.13)."""
+    """Short dot products, added up in float64: one long float32 sum of like numbers is off by 2e-5 (torch 2.13)."""
     whole = flat.shape[0] - flat.shape[0] % DOT
     total = float(flat[whole:].dot(flat[whole:]))
     if whole:

@@ -17,9 +17,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m sglfab.testing.cpu", description="SGLang on the CPU, for demo and tests"
     )
     parser.add_argument("what", choices=["install", "status"])
-    parser.add_argument(
-        "--pristine", action="store_true", help="undo edits of the installed SGLang"
-    )
+    parser.add_argument("--pristine", action="store_true", help="undo edits of the installed SGLang")
     kit, args = layout.default_kit(), parser.parse_args(argv)
     if args.what == "status":
         ready = layout.is_ready(kit)

@@ -129,15 +129,21 @@ def is_ready(kit: CpuKit) -> bool:
     return same and whole_venv(kit) and whole_models(kit) and (kit.stubs / "sgl_kernel").is_dir()
 
 
-def recorded_sha256(kit: CpuKit) -> dict[str, str]:
-    """sha256 (hex) of every file as the wheel's RECORD has it, by path relative to site-packages."""
-    with (kit.dist_info / "RECORD").open(newline="", encoding="utf-8") as record:
-        rows = [(path, digest) for path, digest, _ in csv.reader(record) if digest.startswith("sha256=")]
-    return {path: base64.urlsafe_b64decode(digest[len("sha256=") :] + "=").hex() for path, digest in rows}
-
-
 def edited_files(kit: CpuKit) -> tuple[str, ...]:
     """Which of the three files that `fab patch-debug` touches differ from the wheel's; paths relative to sglang/."""
-    record = recorded_sha256(kit)
-    now = {f: hashlib.sha256((kit.sglang / f).read_bytes()).hexdigest() for f in PATCHED_FILES}
+    return differs_from_record(kit.site_packages, PATCHED_FILES)
+
+
+def differs_from_record(site_packages: Path, files: Iterable[str]) -> tuple[str, ...]:
+    """Which of the files of sglang (paths relative to sglang/) are not as the distribution's RECORD has them."""
+    record = recorded_sha256(site_packages)
+    now = {f: hashlib.sha256((site_packages / "sglang" / f).read_bytes()).hexdigest() for f in files}
     return tuple(f for f, digest in now.items() if digest != record[f"sglang/{f}"])
+
+
+def recorded_sha256(site_packages: Path) -> dict[str, str]:
+    """sha256 (hex) of every file of sglang as its RECORD has it, by path relative to site-packages."""
+    (record,) = site_packages.glob("sglang-*.dist-info/RECORD")
+    with record.open(newline="", encoding="utf-8") as lines:
+        rows = [(path, digest) for path, digest, _ in csv.reader(lines) if digest.startswith("sha256=")]
+    return {path: base64.urlsafe_b64decode(digest[len("sha256=") :] + "=").hex() for path, digest in rows}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import shutil
 import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from sglfab.testing.environment import make_environment
 
 SITE = Path(__file__).resolve().parent / "site"
 METADATA = "Metadata-Version: 2.1\nName: sglang\nVersion: {release}\nSummary: a stand-in for SGLang, not SGLang\n"
@@ -57,21 +58,6 @@ def make_standin(folder: Path, *, release: str = "0.5.23") -> Standin:
     return made
 
 
-def make_environment(folder: Path) -> Path:
-    """A bare environment of this interpreter (what `python -m venv --without-pip` makes); returns its site-packages."""
-    base = Path(sys.base_prefix)
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    interpreter = Path(os.path.realpath(sys.executable))
-    site_packages = folder / "lib" / f"python{version}" / "site-packages"
-    site_packages.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    for name in ("python", "python3"):
-        (folder / "bin" / name).symlink_to(interpreter)
-    config = f"home = {base / 'bin'}\ninclude-system-site-packages = false\nversion = {sys.version.split()[0]}\n"
-    (folder / "pyvenv.cfg").write_text(config, encoding="utf-8")
-    return site_packages
-
-
 def write_record(site_packages: Path, dist_info: Path) -> None:
     """RECORD as a wheel's installer writes it: path, sha256, size of every file, itself without."""
     files = sorted(f for top in (site_packages / "sglang", dist_info) for f in top.rglob("*") if f.is_file())
@@ -103,7 +89,12 @@ def make_models(folder: Path) -> tuple[Path, Path]:
     write_json(target / "config.json", config)
     write_json(target / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     write_shard(draft / "model.safetensors", {"fc.weight": SHARD_BYTES})
-    draft_config = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1, **common}
+    draft_config = {
+        "architectures": ["LlamaForCausalLMEagle3"],
+        "model_type": "llama",
+        "num_hidden_layers": 1,
+        **common,
+    }
     write_json(draft / "config.json", {**draft_config, "draft_vocab_size": 128, "target_hidden_size": 128})
     return target, draft
 

@@ -61,7 +61,7 @@ def drain_on_sigterm(behaviour, family):
 
 def serve(args, behaviour, family):
     behaviour.enter("http", "main", fail)
-    say("Engine startup timings (s): load_weight=0.13, kv_cache_allocation=0.79, scheduler_e2e=3.41, tokenizer_e2e=14.53")
+    say("Engine startup timings (s): load_weight=0.13, kv_cache_allocation=0.79, scheduler_e2e=3.41")
     say(f"INFO:     Started server process [{os.getpid()}]")
     say("INFO:     Waiting for application startup.")
     say("INFO:     Application startup complete.")

@@ -1,5 +1,6 @@
 """A scheduler or the detokenizer: prints its rank's lines, stays while the launcher lives."""
 
+import ctypes
 import importlib
 import json
 import os
@@ -13,7 +14,7 @@ from sglang._standin.script import load, raw, say
 
 # Which module files each process of SGLang imports: a patch's footer runs there.
 SCHEDULER_MODULES = ("srt.layers.logits_processor", "srt.models.deepseek_v2", "srt.models.llama_eagle3")
-SHARD_BAR = "Multi-thread loading shards: {percent:3d}% Completed | {done}/{all} [00:00<00:00, 42.29it/s]\n"
+SHARD_BAR = "Multi-thread loading shards: {percent:3d}% Completed | {done}/{all} [00:00<{rest}it/s]"
 
 
 class Child:
@@ -64,13 +65,13 @@ class Child:
         self.say("Load weight begin. avail mem=21.43 GB")
         found = shards.files(folder)
         if self.rank in ("", "TP0"):
-            raw(SHARD_BAR.format(percent=0, done=0, all=len(found)))
+            raw(SHARD_BAR.format(percent=0, done=0, all=len(found), rest="?, ?"))
         self.enter(stage)
         wrong = shards.complaint(folder)
         if wrong:
             self.crash(wrong)
         if self.rank in ("", "TP0"):
-            raw(SHARD_BAR.format(percent=100, done=len(found), all=len(found)))
+            raw("\r" + SHARD_BAR.format(percent=100, done=len(found), all=len(found), rest="00:00, 42.29") + "\n")
         self.say(f"Load weight end. elapsed=0.12 s, type={kind}, avail mem=21.42 GB, mem usage=0.01 GB.")
 
     def start_detokenizer(self):
@@ -86,7 +87,7 @@ def follow_the_launcher(launcher_fd, serving, linger_s):
 
 
 def main():
-    job = json.loads(os.environ["SGLFAB_STANDIN_JOB"])
+    job = json.loads(os.environ["SGLANG_STANDIN_JOB"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = Child(job)
     name_this_process(job["title"])
@@ -103,7 +104,5 @@ def main():
 
 def name_this_process(title):
     """/proc/PID/comm, as setproctitle sets it (15 characters)."""
-    import ctypes
-
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(15, title.encode()[:15], 0, 0, 0)

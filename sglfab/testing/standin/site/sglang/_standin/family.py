@@ -43,7 +43,7 @@ class Family:
             executable=sys.executable,
             stdin=subprocess.PIPE,
             pass_fds=(self.report_w, launcher_r),
-            env={**os.environ, "SGLFAB_STANDIN_JOB": json.dumps(job)},
+            env={**os.environ, "SGLANG_STANDIN_JOB": json.dumps(job)},
         )
         child.stdin.write(BOOT.encode())
         child.stdin.close()

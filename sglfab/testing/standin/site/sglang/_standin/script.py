@@ -1,4 +1,4 @@
-"""The behaviour, read from the environment variable SGLFAB_STANDIN: one JSON object, every key optional.
+"""The behaviour, read from the environment variable SGLANG_STANDIN: one JSON object, every key optional.
 
 pace_s        0.02   time in each stage
 delays        {}     stage → seconds instead of pace_s, e.g. {"load-weights": 2}
@@ -14,7 +14,7 @@ linger_s      0.3    how long children outlive the launcher (SGLang: about 4)
 
 who: "main", "TP0", "TP1", …, "detokenizer". Stages of main: import, args, http, warmup; of the ranks: init-distributed,
 load-weights, draft-load-weights, kv-cache, capture-graphs.
-do: "crash" (a rank: traceback, the launcher kills its tree; main: text and `code`), "exit" (`code`), "kill" (`signal`, 9),
+do: "crash" (a rank: traceback, the launcher kills its tree; main: text and `code`), "exit" (`code`), "kill" (`signal`),
 "hang" (sleeps), "spin" (burns a core), "say" (`text`).
 """
 
@@ -43,14 +43,14 @@ class Script:
     def __init__(self, values):
         unknown = set(values) - set(DEFAULTS)
         if unknown:
-            raise SystemExit(f"SGLFAB_STANDIN: unknown keys {sorted(unknown)}")
+            raise SystemExit(f"SGLANG_STANDIN: unknown keys {sorted(unknown)}")
         self.values = {**DEFAULTS, **values}
 
     def __getitem__(self, key):
         return self.values[key]
 
     def enter(self, stage, who, crash):
-        """Spend the stage's time, then do what the script has for it. `crash(text)` ends this process as SGLang would."""
+        """Spend the stage's time, then do what the script has for it. `crash(text, code)` ends as SGLang would."""
         time.sleep(self["delays"].get(stage, self["pace_s"]))
         for action in self["at"]:
             if action["stage"] == stage and action["who"] == who:
@@ -71,7 +71,7 @@ class Script:
             while True:
                 time.sleep(3600 if do == "hang" else 0)
         else:
-            raise SystemExit(f"SGLFAB_STANDIN: unknown action {do!r}")
+            raise SystemExit(f"SGLANG_STANDIN: unknown action {do!r}")
 
     def while_serving(self, who, crash):
         """Do this process's own serving actions, one after the other; returns when there are none left."""
@@ -83,7 +83,7 @@ class Script:
 
 
 def load():
-    return Script(json.loads(os.environ.get("SGLFAB_STANDIN") or "{}"))
+    return Script(json.loads(os.environ.get("SGLANG_STANDIN") or "{}"))
 
 
 def say(text, rank=""):

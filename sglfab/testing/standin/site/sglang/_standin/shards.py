@@ -10,8 +10,9 @@ CUT = """Traceback (most recent call last):
   File "{site}/sglang/srt/model_loader/weight_utils.py", line 1354, in _load_file
     with safetensors.safe_open(st_file, framework="pt", device="cpu") as f:
          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-safetensors._safetensors_rust.SafetensorError: Error while deserializing header: incomplete metadata, file not fully covered
+safetensors._safetensors_rust.SafetensorError: {error}
 """
+ERROR = "Error while deserializing header: incomplete metadata, file not fully covered"
 
 
 def files(folder):
@@ -35,4 +36,4 @@ def cut(path):
 def complaint(folder):
     """SGLang's traceback for the first cut shard, or None."""
     site = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    return CUT.format(site=site) if any(cut(path) for path in files(folder)) else None
+    return CUT.format(site=site, error=ERROR) if any(cut(path) for path in files(folder)) else None

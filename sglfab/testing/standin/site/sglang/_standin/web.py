@@ -66,7 +66,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def model_info(self, _body):
         path = self.server.args["model_path"]
-        self.reply(200, {"model_path": path, "tokenizer_path": path, "is_generation": True, "weight_version": "default"})
+        self.reply(
+            200, {"model_path": path, "tokenizer_path": path, "is_generation": True, "weight_version": "default"}
+        )
 
     def server_info(self, _body):
         shown = {k: v for k, v in self.server.args.items() if k != "api_key"}
@@ -90,7 +92,9 @@ class Handler(BaseHTTPRequestHandler):
         ids = [(seed + 7 * i) % 256 for i in range(count)]
         meta = {"id": f"standin-{seed}", "finish_reason": {"type": "length", "length": count}, "e2e_latency": 0.01}
         meta |= {"prompt_tokens": len(prompt), "completion_tokens": count, "cached_tokens": 0, **self.acceptance(count)}
-        self.reply(200, {"text": "stand-in, no model: " + " ".join(map(str, ids)), "output_ids": ids, "meta_info": meta})
+        self.reply(
+            200, {"text": "stand-in, no model: " + " ".join(map(str, ids)), "output_ids": ids, "meta_info": meta}
+        )
 
     def acceptance(self, count):
         """What a perfect draft would show; the stand-in has none, and its text says so."""

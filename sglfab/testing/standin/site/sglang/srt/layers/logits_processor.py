@@ -20,7 +20,9 @@ class LogitsProcessor:
     def _get_logits(self, hidden_states, lm_head, logits_metadata, embedding_bias=None):
         return hidden_states
 
-    def forward(self, input_ids, hidden_states, lm_head, logits_metadata, aux_hidden_states=None, hidden_states_before_norm=None):
+    def forward(  # noqa: PLR0917  (SGLang's own signature)
+        self, input_ids, hidden_states, lm_head, logits_metadata, aux_hidden_states=None, hidden_states_before_norm=None
+    ):
         logits_metadata = LogitsMetadata.from_forward_batch(logits_metadata)
         logits = self._get_logits(hidden_states, lm_head, logits_metadata)
         return LogitsProcessorOutput(logits, aux_hidden_states or hidden_states)

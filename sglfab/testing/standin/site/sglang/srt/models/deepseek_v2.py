@@ -1,4 +1,4 @@
-"""The target's classes and methods, by SGLang's names, without tensors. “Not SGLang”: non-ASCII on purpose, as there."""
+"""The target's classes and methods, by SGLang's names, without tensors. “Not SGLang”: non-ASCII, as there."""
 
 from sglang.srt.layers.logits_processor import LogitsProcessor
 

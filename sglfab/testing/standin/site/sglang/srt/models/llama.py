@@ -8,7 +8,9 @@ class LlamaForCausalLM:
         self.logits_processor = None
         self.lm_head = None
 
-    def forward(self, input_ids, positions, forward_batch, input_embeds=None, get_embedding=False, pp_proxy_tensors=None):
+    def forward(  # noqa: PLR0917  (SGLang's own signature)
+        self, input_ids, positions, forward_batch, input_embeds=None, get_embedding=False, pp_proxy_tensors=None
+    ):
         hidden_states, aux_hidden_states = self.model.forward(input_ids, positions, forward_batch, input_embeds)
         return self.logits_processor.forward(input_ids, hidden_states, self.lm_head, forward_batch, aux_hidden_states)
 

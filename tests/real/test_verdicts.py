@@ -1,0 +1,251 @@
+"""Verdicts about the real SGLang: each fault is really made, and its verdict must come within 2 s of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sglfab.testing.cpu.plain import server_env
+from sglfab.testing.fab import Fab
+
+pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
+
+WITHIN_S = 2.0
+FAB_START_S = 1.5  # the verdict is printed by a process that was started before; its own exit takes a moment
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One state folder, one port, one copy of the models, for the runs of one test."""
+
+    fab: Fab
+    folder: Path
+    port: int
+    kit: Any
+
+    def launch(self, *sets: str, profile: str = "cpu-demo") -> dict[str, Any]:
+        """Start without waiting; the run's record."""
+        words = [word for assignment in (f"port={self.port}", *sets) for word in ("--set", assignment)]
+        code, started = self.fab.json("launch", "--profile", profile, "--no-wait", *words)
+        assert code == 0, started
+        return self.run(started["run"])
+
+    def run(self, run_id: str) -> dict[str, Any]:
+        _, listed = self.fab.json("runs")
+        return next(run for run in listed["runs"] if run["id"] == run_id)
+
+    def log(self, run: dict[str, Any]) -> str:
+        return (Path(run["dir"]) / "server.log").read_text(errors="replace")
+
+    def until_logged(self, run: dict[str, Any], words: str, within_s: float = 90) -> None:
+        until = time.monotonic() + within_s
+        while words not in self.log(run):
+            assert time.monotonic() < until, self.log(run)[-2000:]
+            time.sleep(0.05)
+
+    def exit_json(self, run: dict[str, Any], within_s: float = 30) -> dict[str, Any]:
+        path = Path(run["dir"]) / "exit.json"
+        until = time.monotonic() + within_s
+        while not path.exists():
+            assert time.monotonic() < until, "no exit.json"
+            time.sleep(0.05)
+        return json.loads(path.read_text())
+
+    def process(self, run: dict[str, Any], title: str, within_s: float = 120) -> int:
+        """The pid in the run's own session whose command line begins with title."""
+        until = time.monotonic() + within_s
+        while time.monotonic() < until:
+            for stat in Path("/proc").glob("[0-9]*/stat"):
+                pid = int(stat.parent.name)
+                if _session(stat) == run["main"]["pid"] and _cmdline(pid).startswith(title):
+                    return pid
+            time.sleep(0.05)
+        raise AssertionError(f"no {title} in the session of {run['id']}")
+
+
+def _session(stat: Path) -> int | None:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[3])
+    except OSError:
+        return None
+
+
+def _cmdline(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
+    made: list[Bench] = []
+
+    def make() -> Bench:
+        folder = tmp_path_factory.mktemp("bench")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        fab = Fab({"SGLFAB_STATE_DIR": str(folder / "state"), "SGLFAB_CPU": str(cpu_kit.root)})
+        made.append(Bench(fab, folder, port, cpu_kit))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        for run in bench.fab.json("runs")[1]["runs"]:
+            if run["alive"]:
+                bench.fab.run("stop", "--run", run["id"], "--grace", "1")
+
+
+@contextmanager
+def waiting(bench: Bench, run: dict[str, Any], *words: str) -> Iterator[Any]:
+    """`fab wait-health` as a process that was there before the event; calls back for (exit code, verdict, seconds)."""
+    process = bench.fab.start("wait-health", "--run", run["id"], "--json", *words)
+
+    def verdict(since: float) -> tuple[int, dict[str, Any], float]:
+        out, err = process.communicate(timeout=120)
+        took = time.monotonic() - since
+        assert out, err
+        return process.returncode, json.loads(out), took
+
+    try:
+        yield verdict
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(10)
+
+
+def test_kill_9_of_a_scheduler_while_loading(benches):
+    bench = benches()
+    run = bench.launch()
+    victim = bench.process(run, "sglang::scheduler_TP1")
+    with waiting(bench, run) as verdict:
+        time.sleep(FAB_START_S)
+        os.kill(victim, signal.SIGKILL)
+        code, found, took = verdict(time.monotonic())
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert took <= WITHIN_S, took
+    assert found["primary"]["rank"] == "TP1"
+    # A bare -9: host.oom_killer with a gap, or unknown where the kernel log is readable and has no OOM line.
+    assert found["primary"]["category"] in ("host.oom_killer", "unknown")
+    assert found["primary"]["confidence"] == "low"
+
+
+def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
+    bench = benches()
+    run = bench.launch("wait.allowances.serving=10")
+    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    assert (code, found["verdict"]) == (0, "ready"), found
+    stopped = bench.process(run, "sglang::scheduler_TP1")
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        code, found = bench.fab.json("wait-health", "--run", run["id"])
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert (code, found["verdict"]) == (4, "stuck"), found
+    assert found["primary"]["rank"] == "TP1"
+    assert 10 <= time.monotonic() - began <= 10 + 25 + WITHIN_S + 3 * FAB_START_S
+    os.kill(bench.process(run, "sglang::detokenizer"), signal.SIGKILL)
+    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert "detokenizer" in json.dumps(found["primary"])
+
+
+def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg(benches):
+    bench = benches()
+    models = bench.folder / "models"
+    shutil.copytree(bench.kit.models, models)
+    run = bench.launch(
+        f"args.model-path={models}/deepseek_v3",
+        f"args.speculative-draft-model-path={models}/eagle3",
+        'env.SGLANG_KILLPG_ON_SCHEDULER_EXCEPTION="1"',
+    )
+    shard = models / "deepseek_v3" / "model-00002-of-00002.safetensors"
+    os.truncate(shard, shard.stat().st_size // 2)
+    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert found["primary"]["category"] == "files.corrupt"
+    assert found["stage"] == "load-weights"
+    line = found["primary"]["evidence"][0]["line"]
+    assert found["primary"]["evidence"][0]["text"] in bench.log(run).split("\n")[line - 1]
+    assert bench.exit_json(run)["signal"] == "SIGKILL"
+
+
+def test_an_unknown_flag_of_a_foreign_server_by_its_pid(benches):
+    bench = benches()
+    log = bench.folder / "foreign.log"
+    with log.open("wb") as out:
+        foreign = subprocess.Popen(
+            [str(bench.kit.python), "-m", "sglang.launch_server", "--model-path", "x", "--bogus-flag", "1"],
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **server_env(bench.kit)},
+            start_new_session=True,
+        )
+    try:
+        code, found = bench.fab.json("wait-health", "--pid", str(foreign.pid), "--yes")
+    finally:
+        foreign.wait(60)
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert found["primary"]["category"] == "config.bad_flag"
+    assert "--bogus-flag" in found["primary"]["evidence"][0]["text"]
+
+
+def test_a_port_that_is_taken_while_loading(benches):
+    bench = benches()
+    run = bench.launch()
+    with socket.socket() as foreign:
+        foreign.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        foreign.bind(("127.0.0.1", bench.port))
+        foreign.listen()
+        code, found = bench.fab.json("wait-health", "--run", run["id"])
+    # Either is right: the port of our run belongs to somebody else, or SGLang has said so itself.
+    assert (code, found["verdict"]) in ((3, "crashed"), (7, "unreachable")), found
+    assert found["primary"]["category"] == "port.in_use"
+
+
+ENDS = {
+    "SIGKILL of the launcher": lambda pid: os.kill(pid, signal.SIGKILL),
+    "SIGKILL of the server's whole group": lambda pid: os.killpg(pid, signal.SIGKILL),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS.keys())
+def test_exit_json_tells_how_the_launcher_ended(benches, end):
+    bench = benches()
+    run = bench.launch()
+    with waiting(bench, run) as verdict:
+        bench.process(run, "sglang::scheduler_TP0")
+        end(run["main"]["pid"])
+        code, found, took = verdict(time.monotonic())
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert found["exit"] == {"code": -9, "signal": "SIGKILL"}
+    assert took <= WITHIN_S, took
+    assert bench.exit_json(run)["code"] == -9
+
+
+def test_exit_json_of_a_normal_stop_is_0_and_the_verdict_says_stopped(benches):
+    bench = benches()
+    run = bench.launch()
+    bench.until_logged(run, "The server is fired up")
+    assert bench.fab.run("stop", "--run", run["id"]).returncode == 0
+    assert bench.exit_json(run)["code"] == 0
+    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    assert (code, found["verdict"]) == (3, "crashed")
+    assert found["primary"]["category"] == "operator.killed"
+    assert "stopped" in found["primary"]["title"]
