@@ -36,6 +36,21 @@ class Project:
         found = {f.name.removesuffix(suffix) for d in self.folders(kind) for f in d.glob("*" + suffix)}
         return tuple(sorted(found))
 
+    def listing(self, kind: str, pattern: str) -> tuple[Path, ...]:
+        """Every file of that kind that matches, sorted within its folder; ours first, so that the team's own win."""
+        return tuple(f for folder in reversed(self.folders(kind)) for f in sorted(folder.glob(pattern)))
+
+    def typed(self, text: str) -> Path:
+        """The path that an operator typed: `~` is their home."""
+        return Path(text).expanduser()
+
+    def has(self, path: Path) -> bool:
+        return path.is_file()
+
+    def real(self, path: Path) -> Path:
+        """The path without links, to tell whether two are the same file."""
+        return path.resolve()
+
     def read(self, path: Path) -> str:
         try:
             return path.read_text(encoding="utf-8")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,13 +13,13 @@ from typing import Any
 from invoke.exceptions import Exit
 
 from sglfab import profiles
-from sglfab.errors import InputError, SglfabError
+from sglfab.errors import ExitCode, InputError, SglfabError
 from sglfab.flows.clock import Clock, SystemClock
 from sglfab.flows.events import Report
 from sglfab.flows.identity import Operator, operator
 from sglfab.flows.judging import Foreign
 from sglfab.flows.runs import Wanted
-from sglfab.model import Json, Profile
+from sglfab.model import Json, Profile, Verdict
 from sglfab.profiles import hosts as known_hosts
 from sglfab.project import Project, open_project
 from sglfab.report import errors, json_out
@@ -26,6 +28,10 @@ from sglfab.transports import local, ssh
 from sglfab.transports.host import Host
 
 from . import edge
+
+
+def say_line(line: str, *, err: bool = False) -> None:
+    print(line, file=sys.stderr if err else sys.stdout, flush=True)
 
 
 @dataclass(frozen=True)
@@ -49,10 +55,16 @@ class Seat:
     def project(self) -> Project:
         return self.desk.project
 
+    def line(self, words: str) -> str:
+        """The command line that does `words` on this host, as the operator would type it after this one."""
+        prefix, namespace = edge.command_prefix(self.host.label)
+        team = f" --configs {shlex.quote(self.desk.configs)}" if self.desk.configs else ""
+        return f"{shlex.join(prefix)} {namespace}{words}{team}"
+
 
 @dataclass
 class Desk:
-    """One task's view of the world. dry: --dry-run, or Invoke's own -R."""
+    """One task's view of the world. dry: --dry-run, or Invoke's own -R. configs: the flag, as it was typed."""
 
     c: Any
     project: Project
@@ -61,28 +73,42 @@ class Desk:
     operator: Operator
     clock: Clock = field(default_factory=SystemClock)
     redactor: Redactor = field(default_factory=Redactor)
+    configs: str | None = None
+    doing: str = ""  # what was begun on the host that an interruption leaves half done
 
     @classmethod
     def open(cls, c: Any, *, json: bool, configs: str | None = None, dry_run: bool = False) -> Desk:
         root = Path(__file__).resolve().parent.parent
         project = open_project(root, configs=configs, environ=os.environ)
-        return cls(c, project, json, dry_run or bool(c.config.run.dry), operator(os.environ))
+        dry = dry_run or bool(c.config.run.dry)
+        return cls(c, project, json, dry, operator(os.environ), configs=configs)
+
+    @property
+    def again(self) -> str:
+        """This very command line."""
+        return shlex.join(["fab", *edge.command_line()])
 
     def hide(self, secret_values: Sequence[str]) -> None:
         """From here on these values show as *** wherever we print."""
         self.redactor.learn(secret_values)
 
-    def load(self, name: str | None, sets: Sequence[str] | None = None, *, deadline: str | None = None) -> Profile:
-        """The profile that the operator named, with --set and --deadline applied. Raises InputError."""
+    def load(self, name: str | None, sets: Sequence[str] | None = None) -> Profile:
+        """The profile that the operator named, with --set applied. Raises InputError."""
         if not name:
             raise InputError("no-profile", "which profile?", where="--profile", try_="fab profiles")
-        asked = list(sets or ())
-        if deadline is not None:
-            asked.append(f"wait.deadline_s={self.seconds(deadline)}")
-        return profiles.load(self.project, name, sets=tuple(asked))
+        return profiles.load(self.project, name, sets=tuple(sets or ()))
+
+    def known(self, name: str | None) -> Profile | None:
+        """The profile of `--profile` where it only names runs: for its hosts and python. None: it is not there now."""
+        try:
+            return profiles.load(self.project, name) if name else None
+        except InputError:
+            return None
 
     def wanted(self, run: str | None, profile: str | None, port: str | None) -> Wanted:
-        return Wanted(run=run, profile=profile, port=self.number(port, "--port", most=65535))
+        """The runs meant. A path to a profile stands for the name that its runs bear."""
+        named = Path(profile).stem if profile and profile.endswith((".yaml", ".yml")) else profile
+        return Wanted(run=run, profile=named, port=self.number(port, "--port", most=65535))
 
     def foreign(self, *, url: str | None, log: str | None, pid: str | None, port: str | None) -> Foreign | None:
         """The server named by --url, --log or --pid; None when it is one of our runs."""
@@ -92,13 +118,13 @@ class Desk:
         return Foreign(url=url, log=log, pid=number, port=self.number(port, "--port", most=65535))
 
     @staticmethod
-    def number(value: str | None, flag: str, *, most: int | None = None) -> int | None:
-        """A positive whole number of a flag. Raises InputError bad-number."""
+    def number(value: str | int | None, flag: str, *, least: int = 1, most: int | None = None) -> int | None:
+        """A whole number of a flag. Raises InputError bad-number."""
         if value is None:
             return None
-        if not str(value).isdecimal() or int(value) < 1 or (most is not None and int(value) > most):
-            upto = f" from 1 to {most}" if most else " above 0"
-            raise InputError("bad-number", f"{flag} takes a whole number{upto}, not {value!r}", where=flag)
+        if not str(value).isdecimal() or int(value) < least or (most is not None and int(value) > most):
+            upto = f" to {most}" if most else ""
+            raise InputError("bad-number", f"{flag} takes a whole number from {least}{upto}, not {value!r}", where=flag)
         return int(value)
 
     @staticmethod
@@ -128,17 +154,26 @@ class Desk:
         named = edge.cli_hosts(self.c)
         if named and getattr(self.c, "original_host", named[0]) != named[0]:
             return  # Fabric calls a task once per host; the first call has visited all of them
-        names = named or list(profile.hosts if profile else ()) or ["local"]
+        names = named or list(profile.hosts if profile else ()) or [edge.LOCAL]
         if not named and len(names) > 1:
             what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"
             raise InputError("several-nodes", what, where="hosts:", try_="one host, or -H HOST")
-        answers = [self._one(name, act, profile) for name in names]
+        answers = self._visit(names, act, profile)
         if self.json:
             payloads = [answer.payload for answer in answers]
             json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor)
         worst = max((answer.exit_code for answer in answers), default=0)
         if worst:
             raise Exit(code=int(worst))
+
+    def _visit(self, names: Sequence[str], act: Callable[[Seat], Answer], profile: Profile | None) -> list[Answer]:
+        """Every host, whatever the others answered; Ctrl-C ends the round."""
+        answers: list[Answer] = []
+        for name in names:
+            answers.append(self._one(name, act, profile))
+            if answers[-1].exit_code == ExitCode.INTERRUPTED:
+                break
+        return answers
 
     def _one(self, name: str, act: Callable[[Seat], Answer], profile: Profile | None) -> Answer:
         from sglfab.report.live import LiveView
@@ -152,19 +187,29 @@ class Desk:
                 answer.show()
             return answer
         except SglfabError as error:
-            payload = {**errors.error_json(error), "host": name}
+            payload = {**errors.error_json(error, self.redactor), "host": name}
             if not self.json:
-                errors.print_error(error)
+                errors.print_error(error, redactor=self.redactor)
             return Answer(payload, int(error.exit_code))
+        except KeyboardInterrupt:
+            return self._interrupted(name)
         finally:
             if host is not None:
                 host.close()
+
+    def _interrupted(self, name: str) -> Answer:
+        """Ctrl-C while nothing was begun, or in something that ends on the host by itself."""
+        state = f"{self.doing} may go on there (fab status)" if self.doing else "nothing was changed"
+        line = f"interrupted; on {name} {state}. Again: {self.again}"
+        if not self.json:
+            say_line(line, err=True)
+        return Answer(Verdict("loading", host=name, notes=(line,)).to_json(), ExitCode.INTERRUPTED)
 
     def connect(self, name: str, python: str | None) -> Host:
         entry = known_hosts.load_hosts(self.project).get(name)
         interpreter = python or (entry.python if entry else None) or "python3"
         state_dir = entry.state_dir if entry else None
-        if name == "local":
+        if name == edge.LOCAL:
             return Host(local.LocalTransport(), python=interpreter, state_dir=state_dir)
         address = (entry.address if entry else None) or name
         transport = ssh.connect(address, self.c.config, label=name)

@@ -17,6 +17,8 @@ from sglfab.errors import ExitCode, HostsideBugError, InputError, SglfabError
 if TYPE_CHECKING:
     from .desk import Desk
 
+LOCAL = "local"  # the label of this machine
+
 COMMON_HELP = {
     "json": "one JSON object on stdout instead of text",
     "configs": "a team's own configs folder(s), searched first (or SGLFAB_CONFIGS)",
@@ -47,9 +49,12 @@ def verb(**options: Any) -> Callable[[Callable[..., None]], Any]:
         missing = [name for name, text in help_.items() if not text]
         if missing:
             raise TypeError(f"{body.__name__}: no help for {missing}")
-        return task(positional=options.pop("positional", []), auto_shortflags=options.pop("auto_shortflags", False), help=help_, **options)(
-            _guarded(body)
-        )
+        return task(
+            positional=options.pop("positional", []),
+            auto_shortflags=options.pop("auto_shortflags", False),
+            help=help_,
+            **options,
+        )(_guarded(body))
 
     return declare
 
@@ -78,7 +83,7 @@ def _guarded(body: Callable[..., None]) -> Callable[..., None]:
         except SglfabError as error:
             raise leave(error, as_json=as_json) from None
         except KeyboardInterrupt:
-            raise Exit("interrupted; nothing on the host was touched", code=ExitCode.INTERRUPTED) from None
+            raise leave_interrupted(as_json=as_json) from None
         except BrokenPipeError:
             os._exit(ExitCode.OK)  # the reader of our stdout went away (`| head`): not an error
         except Exception as bug:
@@ -104,6 +109,32 @@ def command_line() -> list[str]:
     return list(getattr(program, "argv", None) or sys.argv)[1:]
 
 
+def command_prefix(host: str) -> tuple[list[str], str]:
+    """The words with which a further command reaches the same host, and the namespace of our tasks ("" or "sgl.").
+
+    Core flags (-S, -r, -i …) stay as they were typed; -H names that one host; -R goes.
+    """
+    from fabric.main import program
+
+    core = getattr(program, "core", None)
+    unparsed = list(getattr(core, "unparsed", None) or [])
+    words = _without_hosts(command_line()[: len(command_line()) - len(unparsed)]) if core else []
+    where = [] if host == LOCAL else ["-H", host]
+    namespace = unparsed[0].rpartition(".")[0] if unparsed else ""
+    return ["fab", *words, *where], f"{namespace}." if namespace else ""
+
+
+def _without_hosts(words: list[str]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip or word in ("-R", "--dry") or word.startswith(("--hosts=", "-H")) or word == "--hosts":
+            skip = not skip and word in ("-H", "--hosts")
+            continue
+        kept.append(word)
+    return kept
+
+
 def cli_hosts(c: Any) -> list[str]:
     """What `-H` named, in order and once each; empty without -H."""
     from fabric.main import program
@@ -122,6 +153,17 @@ def leave(error: SglfabError, *, as_json: bool) -> Exit:
     else:
         errors.print_error(error)
     return Exit(code=int(error.exit_code))
+
+
+def leave_interrupted(*, as_json: bool) -> Exit:
+    """Ctrl-C before anything was asked of a host."""
+    line = "interrupted before anything was done"
+    if as_json:
+        from sglfab.model import Verdict
+        from sglfab.report import json_out
+
+        json_out.print_json(Verdict("loading", notes=(line,)).to_json())
+    return Exit(line, code=ExitCode.INTERRUPTED)
 
 
 def _as_error(bug: Exception) -> SglfabError:

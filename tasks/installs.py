@@ -15,28 +15,28 @@ def patch_debug(
     c, patches="eagle3-hidden-states", profile=None, sglang_path=None, dry_run=False, json=False, configs=None
 ):
     """Put debug taps into the installed SGLang; inert until a launch uses them."""
-    from . import acts
+    from .acts import installs
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: acts.patch(seat, patches.split(","), sglang_path), wanted)
+    desk.each_host(lambda seat: installs.patch(seat, patches.split(","), sglang_path), wanted)
 
 
 @verb(help=_PATCHES)
 def unpatch_debug(c, profile=None, sglang_path=None, dry_run=False, json=False, configs=None):
     """Take the debug taps out again, byte for byte."""
-    from . import acts
+    from .acts import installs
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: acts.unpatch(seat, sglang_path), wanted)
+    desk.each_host(lambda seat: installs.unpatch(seat, sglang_path), wanted)
 
 
 @verb(help=_PATCHES)
 def patch_status(c, profile=None, sglang_path=None, json=False, configs=None):
     """Tell pristine, ours or foreign, and whether the running server has the taps."""
-    from . import acts
+    from .acts import installs
 
     desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: acts.patch_status(seat, sglang_path), wanted)
+    desk.each_host(lambda seat: installs.patch_status(seat, sglang_path), wanted)

@@ -10,7 +10,7 @@ def profiles(c, json=False, configs=None):
     """List the profiles, yours first."""
     from sglfab import profiles as core
 
-    from . import answers
+    from .answers import plans as answers
 
     desk = open_desk(c, json=json, configs=configs)
     desk.say(answers.profiles(core.summaries(desk.project)))
@@ -19,18 +19,18 @@ def profiles(c, json=False, configs=None):
 @verb(iterable=["set"], optional=["set"])
 def render(c, profile=None, set=None, release=None, json=False, configs=None):
     """Show the exact command of a profile, and where every value came from."""
-    from . import acts
+    from .acts import plans
 
     desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile, set)
-    desk.each_host(lambda seat: acts.render(seat, wanted, release), wanted)
+    desk.each_host(lambda seat: plans.render(seat, wanted, release), wanted)
 
 
 @verb(iterable=["set"], optional=["set"])
 def preflight(c, profile=None, set=None, takeover=False, json=False, configs=None):
     """Check everything that could fail a launch later; nothing is stopped."""
-    from . import acts
+    from .acts import plans
 
     desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile, set)
-    desk.each_host(lambda seat: acts.preflight(seat, wanted, takeover=takeover), wanted)
+    desk.each_host(lambda seat: plans.preflight(seat, wanted, takeover=takeover), wanted)

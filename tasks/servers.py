@@ -22,11 +22,12 @@ def launch(
     configs=None,
 ):
     """Start a profile's server, and wait until it serves or say why it does not."""
-    from . import acts
+    from .acts import starts
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
-    wanted = desk.load(profile, set, deadline=deadline)
-    desk.each_host(lambda seat: acts.launch(seat, wanted, wait=not no_wait, takeover=takeover), wanted)
+    wanted = desk.load(profile, set)
+    asked = starts.Asked(wait=not no_wait, takeover=takeover, deadline_s=desk.seconds(deadline))
+    desk.each_host(lambda seat: starts.launch(seat, wanted, asked), wanted)
 
 
 @verb(
@@ -52,13 +53,12 @@ def restart(
     configs=None,
 ):
     """Stop a run and start it again with its recorded plan."""
-    from . import acts
+    from .acts import starts
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
-    again = acts.Again(
-        desk.wanted(run, profile, port), render=render, sets=tuple(set or ()), deadline=desk.seconds(deadline)
-    )
-    desk.each_host(lambda seat: acts.restart(seat, again, wait=not no_wait, takeover=takeover))
+    again = starts.Again(desk.wanted(run, profile, port), render=render, sets=tuple(set or ()))
+    asked = starts.Asked(wait=not no_wait, takeover=takeover, deadline_s=desk.seconds(deadline))
+    desk.each_host(lambda seat: starts.restart(seat, again, asked), desk.known(profile))
 
 
 @verb(help={"grace": "seconds between the first SIGTERM and the next step"})
@@ -66,21 +66,23 @@ def stop(
     c, run=None, profile=None, port=None, pid=None, yes=False, grace=None, dry_run=False, json=False, configs=None
 ):
     """Stop a run: drain, then the rest of its session, then confirm."""
-    from . import acts
+    from .acts import life
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.wanted(run, profile, port)
     foreign = desk.number(pid, "--pid")
-    desk.each_host(lambda seat: acts.stop(seat, wanted, pid=foreign, yes=yes, grace_s=desk.seconds(grace, "--grace")))
+    grace_s = desk.seconds(grace, "--grace")
+    desk.each_host(lambda seat: life.stop(seat, wanted, pid=foreign, yes=yes, grace_s=grace_s), desk.known(profile))
 
 
 @verb()
 def status(c, run=None, profile=None, port=None, json=False, configs=None):
     """Show what runs now, and whether it answers."""
-    from . import acts
+    from .acts import life
 
     desk = open_desk(c, json=json, configs=configs)
-    desk.each_host(lambda seat: acts.status(seat, desk.wanted(run, profile, port)))
+    wanted = desk.wanted(run, profile, port)
+    desk.each_host(lambda seat: life.status(seat, wanted), desk.known(profile))
 
 
 @verb(
@@ -92,16 +94,19 @@ def status(c, run=None, profile=None, port=None, json=False, configs=None):
 )
 def logs(c, run=None, profile=None, port=None, f=False, trace=False, lines=40, configs=None):
     """Show the log of a run (or its debug trace), secrets hidden."""
-    from . import acts
+    from .acts import life
 
     desk = open_desk(c, json=False, configs=configs)
-    desk.each_host(lambda seat: acts.logs(seat, desk.wanted(run, profile, port), follow=f, trace=trace, lines=lines))
+    wanted = desk.wanted(run, profile, port)
+    count = desk.number(lines, "--lines") or 0
+    desk.each_host(lambda seat: life.logs(seat, wanted, follow=f, trace=trace, lines=count), desk.known(profile))
 
 
 @verb(help={"prune": "remove old run folders, never a live one", "keep": "how many to keep when pruning (default 20)"})
 def runs(c, prune=False, keep=20, dry_run=False, json=False, configs=None):
     """List the recorded runs, or prune them."""
-    from . import acts
+    from .acts import life
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
-    desk.each_host(lambda seat: acts.prune(seat, keep) if prune else acts.runs(seat))
+    kept = desk.number(keep, "--keep", least=0) or 0
+    desk.each_host(lambda seat: life.prune(seat, kept) if prune else life.runs(seat))

@@ -28,28 +28,29 @@ def wait_health(
     configs=None,
 ):
     """Wait until a server serves, reading its log and watching its processes meanwhile."""
-    from . import acts
+    from .acts import verdicts
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     cap = desk.seconds(deadline)
     foreign = desk.foreign(url=url, log=log, pid=pid, port=port)
     if foreign:
-        desk.each_host(lambda seat: acts.wait_foreign(seat, foreign, adopt=adopt, yes=yes, deadline_s=cap))
+        desk.each_host(lambda seat: verdicts.wait_foreign(seat, foreign, adopt=adopt, yes=yes, deadline_s=cap))
     else:
-        desk.each_host(lambda seat: acts.wait_run(seat, desk.wanted(run, profile, port), deadline_s=cap))
+        wanted = desk.wanted(run, profile, port)
+        desk.each_host(lambda seat: verdicts.wait_run(seat, wanted, deadline_s=cap), desk.known(profile))
 
 
 @verb(help={"log": "a SGLang log file; - for stdin; with -H it is on the host"})
 def diagnose(c, log=None, json=False, configs=None):
     """Read a server log and name the first cause."""
-    from . import acts
+    from .acts import verdicts
 
-    acts.diagnose(open_desk(c, json=json, configs=configs), log)
+    verdicts.diagnose(open_desk(c, json=json, configs=configs), log)
 
 
 @verb(positional=["code"], help={"code": "the id of a finding, as a verdict prints it"})
 def explain(c, code, json=False, configs=None):
     """Show the catalogue page of a finding."""
-    from . import acts
+    from .acts import verdicts
 
-    acts.explain(open_desk(c, json=json, configs=configs), code)
+    verdicts.explain(open_desk(c, json=json, configs=configs), code)

@@ -81,6 +81,8 @@ def hazards(args: Mapping[str, Json], env: Mapping[str, str], origins: Mapping[s
     ):
         if env.get(name):
             yield f"{name} ({origins.get(f'env.{name}', UNKNOWN)}) {why}"
+    if args.get("config"):
+        yield "--config reads more options on the host, which fab cannot see: those of this command win"
     for flag in ("model-path", "speculative-draft-model-path", "tokenizer-path"):
         if str(args.get(flag, "")).startswith("~"):
             yield f"--{flag} begins with ~, which SGLang does not expand: write the absolute path"

@@ -54,10 +54,9 @@ def _patterns(signature: Signature) -> Iterable[tuple[str, tuple[Pattern, ...]]]
 def load(project: Project, *, samples: bool = False) -> Catalogue:
     """Read every signature. samples: with samples and near misses (slower; for tests and pages). Raises InputError."""
     found: dict[str, Signature] = {}
-    for folder in reversed(project.folders("signatures")):
-        for path in sorted(folder.glob("*/*.yaml")):
-            signature = reading.read(project, path, samples=samples)
-            found[signature.id] = signature
+    for path in project.listing("signatures", "*/*.yaml"):
+        signature = reading.read(project, path, samples=samples)
+        found[signature.id] = signature
     _check_links(found)
     return Catalogue(dict(sorted(found.items())))
 

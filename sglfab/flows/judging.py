@@ -12,9 +12,9 @@ from sglfab.diagnosis.expectation import Expectation
 from sglfab.diagnosis.judge import Judge
 from sglfab.diagnosis.offline import diagnose
 from sglfab.errors import InputError
-from sglfab.flows import secrets
+from sglfab.flows import history, secrets
 from sglfab.flows.clock import Clock
-from sglfab.flows.events import Report, Said
+from sglfab.flows.events import Report, Said, Watched
 from sglfab.flows.http_direct import DirectProbe
 from sglfab.flows.wait import Interrupted, wait
 from sglfab.model import Json, Plan, Verdict, WaitSettings, plan_from_json
@@ -22,6 +22,7 @@ from sglfab.sglang import cmdline
 from sglfab.transports.host import Host
 
 API_KEY = "args.api-key"
+FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
 CHUNK_BYTES = 1 << 20
 
 
@@ -62,7 +63,7 @@ def wait_for_run(
     report: Report,
     clock: Clock,
 ) -> Verdict:
-    """Wait for one of our runs. The verdict is also written beside the run. Raises Interrupted."""
+    """Wait for one of our runs. The verdict is also written beside it. Raises Interrupted."""
     plan = plan_from_json(run["plan"])
     settings = replace(plan.wait, deadline_s=deadline_s if deadline_s is not None else plan.wait.deadline_s)
     request = {
@@ -85,6 +86,8 @@ def wait_for_run(
         verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
     except Interrupted as stopped:
         raise Interrupted(_named(stopped.verdict, host, plan.http_host, plan.port, named)) from None
+    if verdict.verdict != "unreachable":
+        history.keep(host, run["id"], verdict, report)
     return _named(verdict, host, plan.http_host, plan.port, named)
 
 
@@ -109,7 +112,7 @@ def _api_key(plan: Plan, environ: Mapping[str, str], report: Report) -> str | No
     """The key for the one-token request; without it the request will be refused (401), which is said."""
     source = next((s for s in plan.secrets if s.target == API_KEY), None)
     if source is None:
-        return None
+        return environ.get(FOREIGN_KEY)  # an adopted server: its key was never ours
     try:
         return secrets.resolve((source,), environ)[API_KEY]
     except InputError as error:
@@ -154,8 +157,6 @@ def wait_for_foreign(
 
 
 def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:
-    from sglfab.flows.events import Watched
-
     now = 0.0
     try:
         for observation in probe.observations():

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import secrets as random_source
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sglfab import commands
-from sglfab.errors import PatchError
+from sglfab.errors import PatchError, SglfabError
 from sglfab.flows import patch, preflight, stop
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Step
 from sglfab.flows.identity import Operator
+from sglfab.flows.runs import live_runs
 from sglfab.model import Check, Json, Plan, Profile
 from sglfab.project import Project
 from sglfab.sglang import releases
@@ -67,11 +68,37 @@ class Order:
     takeover: bool = False
 
 
+class LaunchInterrupted(Exception):
+    """Ctrl-C during a launch. run: the run that started all the same, or None. stopped: the runs that were ended."""
+
+    def __init__(self, run: Json, stopped: tuple[str, ...]) -> None:
+        super().__init__("interrupted")
+        self.run, self.stopped = run, stopped
+
+
 def launch(project: Project, host: Host, prepared: Prepared, order: Order, *, report: Report, clock: Clock) -> Json:
     """Carry out a prepared launch; the new run's record.
 
-    Raises LockedError (9), PreflightError (10), PatchError (6, the old server untouched), InputError for secrets.
+    Raises LockedError (9), PreflightError (10), PatchError (6, the old server untouched), LaunchInterrupted.
     """
+    run_id = new_run_id(prepared.plan.profile, clock)
+    try:
+        return _launch(project, host, prepared, order, run_id, report=report)
+    except KeyboardInterrupt:
+        raise _interrupted(host, run_id, prepared.readiness.replaces) from None
+
+
+def _interrupted(host: Host, run_id: str, replaced: Sequence[Json]) -> LaunchInterrupted:
+    """What had begun on the host ends there by itself; so the host is asked how far it came."""
+    try:
+        alive = {run["id"]: run for run in live_runs(host)}
+    except SglfabError:
+        return LaunchInterrupted(None, ())
+    stopped = tuple(old["id"] for old in replaced if old["id"] not in alive)
+    return LaunchInterrupted(alive.get(run_id), stopped)
+
+
+def _launch(project: Project, host: Host, prepared: Prepared, order: Order, run_id: str, *, report: Report) -> Json:
     plan = prepared.plan
     report(Step("preflight", "begin", f"{len(prepared.readiness.checks)} checks"))
     preflight.gate(prepared.readiness, takeover=order.takeover)
@@ -82,7 +109,7 @@ def launch(project: Project, host: Host, prepared: Prepared, order: Order, *, re
         manifest = _patch(project, host, prepared, order.operator, report)
         for old in prepared.readiness.replaces:
             stop.stop(host, run_id=old["id"], grace_s=old["plan"]["stop_grace_s"], report=report)
-        return _start(project, host, plan, order, manifest, report=report, clock=clock)
+        return _start(project, host, plan, order, run_id=run_id, manifest=manifest, report=report)
 
 
 def _who(operator: Operator) -> dict[str, str]:
@@ -104,12 +131,11 @@ def _start(
     host: Host,
     plan: Plan,
     order: Order,
-    manifest: Json,
     *,
+    run_id: str,
+    manifest: Json,
     report: Report,
-    clock: Clock,
 ) -> Json:
-    run_id = new_run_id(plan.profile, clock)
     report(Step("start", "begin", run_id))
     request = {
         "run_id": run_id,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
-from sglfab.errors import InputError, LockedError, PreflightError
+from sglfab.errors import InputError, LockedError, PatchError, PreflightError, SglfabError
 from sglfab.flows.identity import Operator
 from sglfab.model import Check, Json, Plan
 from sglfab.transports.host import Host
 
 LOW_DISK_MB = 2048
 NO_DISK_MB = 64
+OTHER_OPERATOR = "other-operator"  # the one blocker that --takeover lifts
 MLA_DRAFT = "Eagle3DeepseekV2ForCausalLM"  # runs in kimi_k25_eagle3.py: llama_eagle3.py never executes
 
 
@@ -42,6 +44,7 @@ def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness
     paths = [path for path in (plan.model_path, plan.draft_path) if path]
     request = {
         "port": plan.port,
+        "install": (seen["sglang"] or {}).get("path"),
         "http_host": plan.http_host,
         "paths": paths,
         "cwd": plan.cwd,
@@ -65,15 +68,26 @@ def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness
 
 
 def gate(readiness: Readiness, *, takeover: bool) -> None:
-    """Raise what forbids the launch: LockedError (exit 9) before PreflightError (exit 10)."""
-    blockers = [c for c in readiness.blockers if not (takeover and c.name == "other-operator")]
-    for check in blockers:
-        if check.name in ("other-operator", "lock"):
-            raise LockedError(check.name, check.text, try_=check.try_)
-    if blockers:
-        first = blockers[0]
-        more = f" (and {len(blockers) - 1} more: fab preflight lists all)" if len(blockers) > 1 else ""
-        raise PreflightError(first.name, first.text + more, try_=first.try_)
+    """Raise what forbids the launch."""
+    error = refusal(readiness, takeover=takeover)
+    if error is not None:
+        raise error
+
+
+def refusal(readiness: Readiness, *, takeover: bool) -> SglfabError | None:
+    """What forbids the launch: LockedError (9) before PatchError (6) before PreflightError (10); None: nothing does."""
+    blockers = [c for c in readiness.blockers if not (takeover and c.name == OTHER_OPERATOR)]
+    if not blockers:
+        return None
+    first = min(blockers, key=lambda check: (_kind(check) is PreflightError, _kind(check) is PatchError))
+    more = f" (and {len(blockers) - 1} more: fab preflight lists all)" if len(blockers) > 1 else ""
+    return _kind(first)(first.name, first.text + more, try_=first.try_)
+
+
+def _kind(blocker: Check) -> type[SglfabError]:
+    if blocker.name in (OTHER_OPERATOR, "lock"):
+        return LockedError
+    return PatchError if blocker.name.startswith("patch-") else PreflightError
 
 
 def _lint(plan: Plan) -> Iterator[Check]:
@@ -155,7 +169,7 @@ def _port(plan: Plan, port: Json, replaces: tuple[Json, ...]) -> Iterator[Check]
             "port-busy",
             "blocker",
             f"port {plan.port} is held by {who}",
-            "another `port:`, or stop it: fab stop --pid PID",
+            f"another `port:`, or stop it: fab stop --pid {owner.get('pid') or 'PID'}",
         )
 
 
@@ -164,17 +178,21 @@ def _others(replaces: tuple[Json, ...], operator: Operator, locks: list[Json]) -
         yield Check(
             "lock",
             "blocker",
-            f"{lock['operator']} on {lock['laptop']} holds {lock['what']} since {lock['since']}",
+            f"{lock['operator']} on {lock['laptop']} is busy here: {lock['what']}, since {_time(lock['since'])}",
             "wait, or ask them",
         )
     for run in replaces:
         if run["operator"] != operator.name:
             who = f"{run['operator']} on {run['laptop']}"
             yield Check(
-                "other-operator", "blocker", f"run {run['id']} on port {run['plan']['port']} is of {who}", "--takeover"
+                OTHER_OPERATOR, "blocker", f"run {run['id']} on port {run['plan']['port']} is of {who}", "--takeover"
             )
         else:
             yield Check("replaces", "ok", f"our run {run['id']} will be stopped")
+
+
+def _time(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s).strftime("%H:%M:%S")
 
 
 def _disk(found: Json) -> Iterator[Check]:

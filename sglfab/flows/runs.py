@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sglfab.errors import InputError
@@ -40,26 +41,31 @@ def live_runs(host: Host, wanted: Wanted | None = None) -> list[Json]:
 
 
 def choose(host: Host, wanted: Wanted, *, dead_ok: bool = False) -> Json:
-    """The run that the operator means. Raises InputError no-run or several-runs (with the list)."""
-    fitting = [run for run in all_runs(host) if wanted.fits(run)]
+    """The run that the operator means. Raises InputError no-run, no-such-run or several-runs (with the list)."""
+    return pick(all_runs(host), wanted, where=host.label, dead_ok=dead_ok)
+
+
+def pick(runs: Sequence[Json], wanted: Wanted, *, where: str, dead_ok: bool = False) -> Json:
+    """`choose` among runs that were asked for already."""
+    fitting = [run for run in runs if wanted.fits(run)]
     live = [run for run in fitting if run["alive"]]
     if len(live) > 1:
         listed = ", ".join(f"{run['id']} (port {run['plan']['port']})" for run in live)
-        raise InputError("several-runs", f"{len(live)} live runs fit: {listed}", where=host.label, try_="--run ID")
+        raise InputError("several-runs", f"{len(live)} live runs fit: {listed}", where=where, try_="--run ID")
     if live:
         return live[0]
     if dead_ok and fitting and str(wanted):
         return fitting[0]
-    raise _none(host, wanted, fitting)
+    raise _none(wanted, fitting, where=where)
 
 
-def _none(host: Host, wanted: Wanted, dead: list[Json]) -> InputError:
+def _none(wanted: Wanted, dead: Sequence[Json], *, where: str) -> InputError:
     named = f" for {wanted}" if str(wanted) else ""
     if wanted.run and not dead:
-        return InputError("no-such-run", f"no run {wanted.run} is recorded", where=host.label, try_="fab runs")
+        return InputError("no-such-run", f"no run {wanted.run} is recorded", where=where, try_="fab runs")
     hint = (
-        f"fab wait-health --run {dead[0]['id']} (it ended)"
+        f"--run {dead[0]['id']}: the newest one, it ended"
         if dead
         else "fab launch --profile NAME, or --url / --log / --pid"
     )
-    return InputError("no-run", f"no live run of ours{named}", where=host.label, try_=hint)
+    return InputError("no-run", f"no live run of ours{named}", where=where, try_=hint)

@@ -48,6 +48,7 @@ OPS = {
     "inspect-pid": "foreign:inspect_pid",
     "adopt": "foreign:adopt",
     "watch": "watching:watch",
+    "record": "recording:record",
     "read": "reading:read",
     "tail": "reading:tail",
     "request": "http_probe:request",
@@ -56,7 +57,7 @@ OPS = {
 }
 
 # A broken pipe in the middle of these would leave half a thing behind; they are short or bounded by themselves.
-FINISHES = frozenset({"launch", "stop", "prune", "adopt", "patch-write"})
+FINISHES = frozenset({"launch", "stop", "prune", "adopt", "record", "patch-write"})
 
 # How long an operation may go on after the operator's side went away.
 LINGER_S = 5.0

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from sglfab.hostside.checkpoints import describe_path
 from sglfab.hostside.family import members
-from sglfab.hostside.locks import live_locks
+from sglfab.hostside.locks import live_locks, lock_names
 from sglfab.hostside.ports import can_bind, owner
 from sglfab.hostside.runs import Run, all_runs, server_of
 from sglfab.hostside.state import free_mb, state_dir
@@ -17,7 +17,7 @@ Json = Dict[str, Any]
 
 
 def check(request: Json, emit: Callable[[Json], None], stdin_closed: threading.Event) -> Json:
-    """Port, paths, cwd, locks, live runs and the disk of the state folder."""
+    """Port, paths, cwd, the locks of that port and `install`, live runs and the disk of the state folder."""
     state = state_dir(request)
     live = [run for run in all_runs(state) if run["alive"]]
     cwd: Optional[str] = request.get("cwd")
@@ -26,7 +26,7 @@ def check(request: Json, emit: Callable[[Json], None], stdin_closed: threading.E
         "port": _port(request, live) if request.get("port") else None,
         "paths": [describe_path(path, cwd) for path in request.get("paths") or []],
         "cwd_ok": cwd is None or (os.path.isdir(cwd) and os.access(cwd, os.X_OK)),
-        "locks": live_locks(),
+        "locks": [lock for lock in live_locks() if lock["name"] + ".json" in lock_names(request)],
         "live_runs": live,
         "state_free_mb": free_mb(state),
     }

@@ -74,30 +74,33 @@ def ask(
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     data = None if body is None else json.dumps(body).encode("utf-8")
     sent = {"Connection": "close", **({"Content-Type": "application/json"} if data else {}), **(headers or {})}
-    alarm = threading.Timer(timeout_s, _cut, [connection])
-    alarm.daemon = True
+    late = threading.Event()
+    alarm: Optional[threading.Timer] = None
     try:
         connection.connect()
-        alarm.start()  # the socket's own time-out counts between bytes only: a trickle would never end
+        # The socket's own time-out counts between bytes only: a trickle would never end.
+        alarm = threading.Timer(timeout_s, _cut, [connection.sock, late])
+        alarm.daemon = True
+        alarm.start()
         connection.request(method, path, body=data, headers=sent)
         reply = connection.getresponse()
         text = reply.read(_BODY_MAX).decode("utf-8", "replace")
+        if late.is_set():  # a cut connection looks to read() like the end of a short body
+            raise socket.timeout("the answer did not end in %g s" % timeout_s)
         return Answer(reply.status, text, _ms(began))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        late = time.monotonic() - began >= timeout_s
-        return Answer(
-            None, "", _ms(began), "timeout" if late else _kind(error), "%s: %s" % (type(error).__name__, error)
-        )
+        kind = "timeout" if late.is_set() else _kind(error)
+        return Answer(None, "", _ms(began), kind, "%s: %s" % (type(error).__name__, error))
     finally:
-        alarm.cancel()
+        if alarm is not None:
+            alarm.cancel()
         connection.close()
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    sock = connection.sock
-    if sock is not None:
-        with contextlib.suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
+def _cut(sock: socket.socket, late: threading.Event) -> None:
+    late.set()
+    with contextlib.suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 def _kind(error: Exception) -> str:

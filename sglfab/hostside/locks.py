@@ -32,9 +32,9 @@ def hold_locks(request: Json, emit: Callable[[Json], None], stdin_closed: thread
     record = _record(request)
     held: List[int] = []
     try:
-        for name in sorted(_wanted(request)):
+        for name in sorted(lock_names(request)):
             held.append(take(os.path.join(folder, name), record))
-        emit({"held": sorted(_wanted(request)), "folder": folder})
+        emit({"held": sorted(lock_names(request)), "folder": folder})
         stdin_closed.wait()
     finally:
         for fd in held:
@@ -42,7 +42,8 @@ def hold_locks(request: Json, emit: Callable[[Json], None], stdin_closed: thread
     return {"released": True}
 
 
-def _wanted(request: Json) -> List[str]:
+def lock_names(request: Json) -> List[str]:
+    """The files of the locks that a request for `port` and `install` is about."""
     names = []
     if request.get("port"):
         names.append("port-%d.json" % int(request["port"]))

@@ -16,7 +16,9 @@ TITLE_MAX = 400
 
 _SECRET_FLAG = re.compile(r"(--?[\w-]*(?:key|token|secret|passw)[\w-]*)([= ])(?!-)(\S+)", re.IGNORECASE)
 # Flags that hold one of those words and no secret.
-_HARMLESS_FLAG = re.compile(r"(?!.*(?:passw|secret|api-key)).*(?:tokens\b|tokens-|tokeniz|token-map|keyfile)", re.IGNORECASE)
+_HARMLESS_FLAG = re.compile(
+    r"(?!.*(?:passw|secret|api-key)).*(?:tokens\b|tokens-|tokeniz|token-map|keyfile)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
 import threading
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
 from sglfab.hostside.failure import HostError
 from sglfab.hostside.runs import load_run, log_of
@@ -24,8 +25,9 @@ def read(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
         size = os.fstat(file.fileno()).st_size
         file.seek(_start_of(size, int(request.get("offset") or 0)))
         left = request.get("max_bytes")
-        for data in _pieces(file, None if left is None else int(left)):
-            emit({"data": text_of(data)})
+        with readable(request["path"]):
+            for data in _pieces(file, None if left is None else int(left)):
+                emit({"data": text_of(data)})
     return {"size": size}
 
 
@@ -34,7 +36,7 @@ def _start_of(size: int, offset: int) -> int:
     return max(0, size + offset) if offset < 0 else offset
 
 
-def _pieces(file: BinaryIO, left: Optional[int]) -> "Any":
+def _pieces(file: BinaryIO, left: Optional[int]) -> Iterator[bytes]:
     while left is None or left > 0:
         data = file.read(PIECE if left is None else min(PIECE, left))
         if not data:
@@ -48,10 +50,17 @@ def text_of(data: bytes) -> str:
 
 
 def open_file(path: str) -> BinaryIO:
-    try:
+    with readable(path):
         if os.path.isdir(path):
             raise IsADirectoryError(21, "it is a folder", path)
         return open(path, "rb")
+
+
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """An OSError within becomes HostError log-unreadable: a file can fail while it is read, too (a dead mount)."""
+    try:
+        yield
     except OSError as error:
         what = "the file cannot be read: %s" % (error.strerror or error)
         raise HostError("log-unreadable", what, where=path, try_="ls -l %s" % path) from error
@@ -117,9 +126,10 @@ class Followed:
                 self._offset = 0
             self._inode = stats.st_ino
             file.seek(self._offset)
-            for data in _pieces(file, None):
-                self._offset += len(data)
-                emit(self._event(data))
+            with readable(self._path):
+                for data in _pieces(file, None):
+                    self._offset += len(data)
+                    emit(self._event(data))
 
     def _event(self, data: bytes) -> Json:
         text = text_of(data)

@@ -49,13 +49,14 @@ def load_run(state: str, run_id: str) -> Run:
 
 
 def describe(folder: str) -> Optional[Run]:
-    """run.json plus `dir`, `alive` (main's pid and start time match, and the boot) and `exit` (exit.json or null)."""
+    """run.json plus `dir`, `alive` (main's pid and start time match, and the boot), `exit` and `verdict` (or null)."""
     run = read_json(os.path.join(folder, "run.json"))
     if not isinstance(run, dict):
         return None
     here = run.get("boot_id") == boot_id()
     alive = here and living(ident_from(run.get("main"))) is not None
-    return {**run, "dir": folder, "alive": alive, "exit": read_json(os.path.join(folder, "exit.json"))}
+    beside = {name: read_json(os.path.join(folder, name + ".json")) for name in ("exit", "verdict")}
+    return {**run, "dir": folder, "alive": alive, **beside}
 
 
 def server_of(run: Run) -> Optional[Server]:

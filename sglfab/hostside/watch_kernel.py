@@ -15,7 +15,7 @@ from sglfab.hostside.watch_subject import Subject
 Json = Dict[str, Any]
 Put = Callable[[str, Json], None]
 _EVERY_S = 1.0
-_NEEDLE = re.compile(r"oom[-_ ]?kill|out of memory|killed process|NVRM: Xid|\bXid\b|oom_reaper", re.IGNORECASE)
+_NEEDLE = re.compile(r"\boom[-_]kill:|\bout of memory\b|\bkilled process\b|\boom_reaper:|\bXid\b", re.IGNORECASE)
 _LINES_MAX = 50
 
 

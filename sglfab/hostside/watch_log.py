@@ -32,7 +32,11 @@ class LogWatch:
     def _pump(self, pieces: int) -> None:
         if self._file is None and not self._open():
             return
-        pieces -= self._read(pieces)
+        try:
+            pieces -= self._read(pieces)
+        except OSError as error:  # a dead mount, a bad disk
+            self._gap(error)
+            return
         if pieces > 0 and self._replaced():
             self._reset("rotated")
             self._pump(pieces)
@@ -41,11 +45,14 @@ class LogWatch:
         try:
             self._file = open(self._path, "rb", buffering=0)  # noqa: SIM115 - held over many polls
         except OSError as error:
-            if not self._said_gap:
-                self._put("gap", {"text": "log: %s: %s" % (self._path, error.strerror)})
-            self._said_gap = True
+            self._gap(error)
             return False
         return True
+
+    def _gap(self, error: OSError) -> None:
+        if not self._said_gap:
+            self._put("gap", {"text": "log: %s: %s" % (self._path, error.strerror)})
+        self._said_gap = True
 
     def _read(self, pieces: int) -> int:
         """Put at most that many pieces; returns how many."""

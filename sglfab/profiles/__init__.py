@@ -46,8 +46,10 @@ def load(project: Project, name: str, *, sets: Sequence[str] = ()) -> Profile:
 
 
 def summaries(project: Project) -> tuple[Summary, ...]:
-    """Every profile, the broken ones with their error."""
-    return tuple(_summary(project, name) for name in names(project))
+    """Every profile, the team's own before the shipped ones, the broken ones with their error."""
+    folders = project.folders("profiles")
+    by_folder = sorted(names(project), key=lambda name: folders.index(locate(project, name).parent))
+    return tuple(_summary(project, name) for name in by_folder)
 
 
 def _summary(project: Project, name: str) -> Summary:

@@ -13,6 +13,7 @@ from sglfab.profiles.yamltree import Items, Leaf, Node, Table, at, kind, leaves,
 DEFAULT_PORT = 30000  # SGLang's own
 DEFAULT_GRACE_S = 30.0
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+INTERPRETER = re.compile(r"(?:python|pypy)[\w.]*")
 # bash refuses to set these, so the server would not start.
 READONLY = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
 OWN = "SGLFAB_"  # variables that fab itself sets for a run
@@ -23,6 +24,7 @@ def build(name: str, resolved: Resolved) -> Profile:
     """The profile of a resolved tree. Raises InputError with the line of what does not fit together."""
     tree = resolved.tree
     _check_name(name, resolved)
+    _check_paths(tree)
     _check_env(tree)
     port, port_origin = _port(tree)
     args = {flag: as_written(node) for flag, node in _table(tree, "args").items() if flag != "port"}
@@ -52,6 +54,16 @@ def _check_name(name: str, resolved: Resolved) -> None:
     if not NAME.fullmatch(name):
         what = f"'{name}' cannot be the name of a profile: runs and folders are called after it"
         raise InputError("profile-bad-name", what, where=resolved.files[-1], try_="letters, digits and . _ + -")
+
+
+def _check_paths(tree: Table) -> None:
+    """What is relative to nothing: a host has no current folder for us."""
+    for key in ("python", "cwd"):
+        node = tree.entries.get(key)
+        path = node.value if isinstance(node, Leaf) else None
+        if path is not None and not re.match(r"/|~(?:/|$)", path) and (key == "cwd" or not INTERPRETER.fullmatch(path)):
+            what = f"'{key}' must be an absolute path on the host, or one under ~/, not '{path}'"
+            raise InputError("profile-relative-path", what, where=str(tree.entries[key].origin), try_=f"~/{path}")
 
 
 def _check_env(tree: Table) -> None:
@@ -127,7 +139,7 @@ def _port(tree: Table) -> tuple[int, Origin]:
 
 def interpreter(python: str | None) -> str | None:
     """The interpreter that `python:` means: a path, a command, or the folder of a virtual environment."""
-    if python is None or re.fullmatch(r"(?:python|pypy)[\w.]*", python.rpartition("/")[2]):
+    if python is None or INTERPRETER.fullmatch(python.rpartition("/")[2]):
         return python
     return python.rstrip("/") + "/bin/python"
 

@@ -40,8 +40,8 @@ def is_path(name: str) -> bool:
 
 def locate(project: Project, name: str, where: str = "--profile") -> Path:
     """The file of a profile by name or path. Raises InputError profile-unknown with the closest name."""
-    path = Path(name).expanduser() if is_path(name) else project.find("profiles", name)
-    if path is not None and path.is_file():
+    path = project.typed(name) if is_path(name) else project.find("profiles", name)
+    if path is not None and project.has(path):
         return path
     if path is not None:
         raise InputError("profile-unknown", f"no such file: {name}", where=where, try_="fab profiles")
@@ -84,10 +84,11 @@ class Reader:
     def _parent(self, child: Path, name: str, origin: Origin) -> Path:
         """By path beside the child, or by name; a team's `eagle3` that extends `eagle3` means the one it hides."""
         if is_path(name):
-            beside = child.parent / Path(name).expanduser()
-            return beside if beside.is_file() else locate(self.project, name, str(origin))
-        hidden = [f for d in self.project.folders("profiles") if (f := d / f"{name}.yaml").is_file()]
-        same = [i for i, file in enumerate(hidden) if file.resolve() == child.resolve()]
+            beside = child.parent / self.project.typed(name)
+            return beside if self.project.has(beside) else locate(self.project, name, str(origin))
+        hidden = [f for d in self.project.folders("profiles") if self.project.has(f := d / f"{name}.yaml")]
+        me = self.project.real(child)
+        same = [i for i, file in enumerate(hidden) if self.project.real(file) == me]
         if same and same[0] + 1 < len(hidden):
             return hidden[same[0] + 1]
         return locate(self.project, name, str(origin))
@@ -106,9 +107,9 @@ def _extends(layer: Table) -> Iterator[tuple[str, Origin]]:
 
 
 def _refuse_cycle(project: Project, parent: Path, trail: tuple[tuple[Path, Origin], ...]) -> None:
-    real = [path.resolve() for path, _ in trail]
-    if parent.resolve() in real:
-        round_trip = [p.stem for p in (*real[real.index(parent.resolve()) :], parent)]
+    real = [project.real(path) for path, _ in trail]
+    if project.real(parent) in real:
+        round_trip = [p.stem for p in (*real[real.index(project.real(parent)) :], parent)]
         raise InputError(
             "profile-cycle",
             "extends goes round in a circle: " + " → ".join(round_trip),

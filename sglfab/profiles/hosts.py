@@ -52,7 +52,7 @@ def load_hosts(project: Project) -> Mapping[str, HostEntry]:
     """The hosts of the team's hosts.yaml and of ours, the team's first. Raises InputError with file:line."""
     found: dict[str, HostEntry] = {}
     for base in (*project.extra, project.root / "configs"):
-        if (base / FILE).is_file():
+        if project.has(base / FILE):
             for entry in _entries(project, base / FILE):
                 found.setdefault(entry.name, entry)
     return found

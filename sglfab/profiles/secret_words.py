@@ -30,17 +30,14 @@ def flag_is_secret(name: str) -> bool:
 def refuse_literals(layer: Table) -> None:
     """layer: a canonical layer of a profile. Raises InputError profile-literal-secret, never with the value."""
     for target, origin in _literals(layer):
-        group, _, name = target.partition(".")
+        variable = target.partition(".")[2].upper().replace("-", "_")
         raise InputError(
             "profile-literal-secret",
             f"{target} is a secret, and a value written here would show in ps, launch.sh and run.json",
             where=str(origin),
-            try_=f"secrets: {{{group}: {{{name}: {{env: {_variable(name)}}}}}}} (or file: PATH, or command: LINE)",
+            # Worded so that the redaction of our own output leaves it whole: `NAME: value` would be starred.
+            try_=f"say under secrets: where {target} comes from, {{env: {variable}}}, {{file: …}} or {{command: …}}",
         )
-
-
-def _variable(name: str) -> str:
-    return name.upper().replace("-", "_")
 
 
 def _literals(layer: Table) -> Iterator[tuple[str, Origin]]:

@@ -28,7 +28,7 @@ def layer_of(text: str, facts: FlagFacts) -> Table:
 
 
 def _malformed(text: str) -> str:
-    return f"--set takes KEY=VALUE, not '{text}'" if text.strip() else "--set takes KEY=VALUE"
+    return f"--set takes a key, = and a value, not '{text}'" if text.strip() else "--set takes a key, = and a value"
 
 
 def _path(key: str, facts: FlagFacts) -> tuple[str, ...]:

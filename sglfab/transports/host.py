@@ -78,8 +78,8 @@ class Host:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the way to the host does not do as the operator's ssh config asks, in words."""
-        return tuple(str(note) for note in getattr(self._transport, "notes", ()))
+        """What of the operator's ssh config may matter and is not done, in words; `transport.notes` has all of it."""
+        return tuple(str(note) for note in getattr(self._transport, "notes", ()) if note.level == "warning")
 
     @property
     def gaps(self) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ def connect(host_string: str, config: Any = None, *, label: str | None = None) -
 def from_connection(connection: fabric.Connection) -> SshTransport:
     """The transport to the host of a Connection that Fabric made (`fab -H`), as `connect` would reach it."""
     config, ssh_config = connection.config, connection.ssh_config
-    user = connection.user if connection.user not in (ssh_config.get("user"), config.user) else None
-    port = connection.port if connection.port not in (int(ssh_config.get("port", 0)), config.port) else None
+    user = connection.user if connection.user != ssh_config.get("user", config.user) else None
+    port = connection.port if connection.port != int(ssh_config.get("port", config.port)) else None
     return connect(str(Address(connection.original_host, user, port)), config, label=connection.original_host)
 
 

@@ -36,7 +36,7 @@ def _split_port(text: str) -> tuple[str, str]:
     if text.startswith("[") or text.count(":") == 1:
         host, colon, port = text.rpartition(":")
         if colon and not port.endswith("]"):
-            return host, port
+            return host, port or "none"
     return text, ""
 
 

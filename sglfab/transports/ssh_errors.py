@@ -60,7 +60,7 @@ def _unreachable(why: str, route: Route) -> UnreachableError:
 
 def _suspects(notes: Sequence[Note]) -> str:
     """The options of the ssh config that we do not honour may be why."""
-    named = [f"{note.option} ({note.text})" for note in notes if note.level == "warning"]
+    named = [f"{note.option} ({note.text})" for note in notes if note.level == "warning" or note.about == "login"]
     return "; your ssh config wants what our SSH library does not do: " + ", ".join(named) if named else ""
 
 

@@ -13,12 +13,16 @@ _YES = ("yes", "true", "on", "always")
 
 @dataclass(frozen=True)
 class Note:
-    """One option that is not honoured, or honoured at a risk. level: info, or warning when it may break the login."""
+    """One option that is not honoured, or honoured at a risk.
+
+    level: warning for what may keep us out or let in the wrong host, else info. about: login, way, identity or program.
+    """
 
     option: str
     value: str
     text: str
     level: str
+    about: str
 
     def __str__(self) -> str:
         return f"ssh config: {self.option} {self.value}: {self.text}".replace("  ", " ")
@@ -28,6 +32,7 @@ class Note:
 class _Rule:
     """applies: whether this value asks for what we do not do."""
 
+    about: str
     name: str
     text: str
     level: str = "warning"
@@ -47,47 +52,69 @@ _NO_FORWARDING = "nothing is forwarded for our calls"
 
 # Read from paramiko 5.1 and fabric 3.2: what neither of them looks at. Spelled as the manual page spells it.
 _RULES = (
-    # who we are
-    _Rule("GSSAPIAuthentication", "Kerberos logins are not used; keys and the ssh-agent are", "info", _is_yes),
-    _Rule("HostbasedAuthentication", "host-based logins are not used; keys and the ssh-agent are", applies=_is_yes),
-    _Rule("PKCS11Provider", "smart cards are reached through the ssh-agent only: ssh-add -s PROVIDER"),
-    _Rule("SecurityKeyProvider", "FIDO keys are reached through the ssh-agent only: ssh-add KEYFILE"),
-    _Rule("CertificateFile", "only KEY-cert.pub beside a key is used; name it so, or ssh-add the key"),
-    _Rule("PreferredAuthentications", "keys, then the ssh-agent, are tried, in that order", "info"),
-    _Rule("PubkeyAuthentication", "public keys are tried all the same", "info", lambda v: v.lower() in ("no", "false")),
-    _Rule("PubkeyAcceptedAlgorithms", _OWN_CHOICE, "info"),
-    # how we get there
-    _Rule("ControlMaster", "an open master connection is not reused: each of our commands logs in by itself", "info"),
-    _Rule("ControlPath", "an open master connection is not reused: each of our commands logs in by itself", "info"),
-    _Rule("ProxyUseFdpass", "a proxy that passes a file descriptor cannot be used", applies=_is_yes),
-    _Rule("BindAddress", "the system chooses the source address"),
-    _Rule("BindInterface", "the system chooses the interface"),
-    _Rule("AddressFamily", "both IPv4 and IPv6 are tried", "info", lambda v: v.lower() in ("inet", "inet6")),
-    _Rule("Ciphers", _OWN_CHOICE, "info"),
-    _Rule("KexAlgorithms", _OWN_CHOICE, "info"),
-    _Rule("MACs", _OWN_CHOICE, "info"),
-    # is it the right host
-    _Rule("HostKeyAlgorithms", "the kinds of keys in known_hosts come first, then our library's own order", "info"),
-    _Rule("KnownHostsCommand", "host keys come from known_hosts files only"),
-    _Rule("VerifyHostKeyDNS", "host keys come from known_hosts files only", applies=_is_yes),
-    _Rule("RevokedHostKeys", "this list is not read; @revoked lines of known_hosts are"),
+    _Rule("login", "GSSAPIAuthentication", "Kerberos logins are not used; keys and the ssh-agent are", "info", _is_yes),
     _Rule(
+        "login",
+        "HostbasedAuthentication",
+        "host-based logins are not used; keys and the ssh-agent are",
+        applies=_is_yes,
+    ),
+    _Rule("login", "PKCS11Provider", "smart cards are reached through the ssh-agent only: ssh-add -s PROVIDER"),
+    _Rule("login", "SecurityKeyProvider", "FIDO keys are reached through the ssh-agent only: ssh-add KEYFILE"),
+    _Rule("login", "CertificateFile", "only KEY-cert.pub beside a key is used; name it so, or ssh-add the key"),
+    _Rule("login", "PreferredAuthentications", "keys, then the ssh-agent, are tried, in that order", "info"),
+    _Rule(
+        "login",
+        "PubkeyAuthentication",
+        "public keys are tried all the same",
+        "info",
+        lambda v: v.lower() in ("no", "false"),
+    ),
+    _Rule("login", "PubkeyAcceptedAlgorithms", _OWN_CHOICE, "info"),
+    _Rule(
+        "way",
+        "ControlMaster",
+        "an open master connection is not reused: each of our commands logs in by itself",
+        "info",
+    ),
+    _Rule(
+        "way", "ControlPath", "an open master connection is not reused: each of our commands logs in by itself", "info"
+    ),
+    _Rule("way", "ProxyUseFdpass", "a proxy that passes a file descriptor cannot be used", applies=_is_yes),
+    _Rule("way", "BindAddress", "the system chooses the source address"),
+    _Rule("way", "BindInterface", "the system chooses the interface"),
+    _Rule("way", "AddressFamily", "both IPv4 and IPv6 are tried", "info", lambda v: v.lower() in ("inet", "inet6")),
+    _Rule("way", "Ciphers", _OWN_CHOICE, "info"),
+    _Rule("way", "KexAlgorithms", _OWN_CHOICE, "info"),
+    _Rule("way", "MACs", _OWN_CHOICE, "info"),
+    _Rule(
+        "identity",
+        "HostKeyAlgorithms",
+        "the kinds of keys in known_hosts come first, then our library's own order",
+        "info",
+    ),
+    _Rule("identity", "KnownHostsCommand", "host keys come from known_hosts files only"),
+    _Rule("identity", "VerifyHostKeyDNS", "host keys come from known_hosts files only", applies=_is_yes),
+    _Rule("identity", "RevokedHostKeys", "this list is not read; @revoked lines of known_hosts are"),
+    _Rule(
+        "identity",
         "StrictHostKeyChecking",
         "the host's identity is NOT verified, as your ssh config asks",
         applies=lambda value: value.lower() in ("no", "off", "false"),
     ),
-    # what runs there
-    _Rule("ForwardAgent", "the ssh-agent is not forwarded", "info"),
-    _Rule("RemoteCommand", "our own program runs instead", "info"),
-    _Rule("SetEnv", "put it into `env:` of the profile"),
-    _Rule("SendEnv", "put it into `env:` of the profile", "info", _not_locale),
-    _Rule("LocalForward", _NO_FORWARDING, "info"),
-    _Rule("RemoteForward", _NO_FORWARDING, "info"),
-    _Rule("DynamicForward", _NO_FORWARDING, "info"),
+    _Rule("program", "ForwardAgent", "the ssh-agent is not forwarded", "info"),
+    _Rule("program", "RemoteCommand", "our own program runs instead", "info"),
+    _Rule("program", "SetEnv", "put it into `env:` of the profile"),
+    _Rule("program", "SendEnv", "put it into `env:` of the profile", "info", _not_locale),
+    _Rule("program", "LocalForward", _NO_FORWARDING, "info"),
+    _Rule("program", "RemoteForward", _NO_FORWARDING, "info"),
+    _Rule("program", "DynamicForward", _NO_FORWARDING, "info"),
 )
 
 # What only OpenSSH resolves; without `ssh -G` these words of the file stay unread.
-_UNRESOLVED = (_Rule("Include", "the included files are not read: install OpenSSH's client, `ssh`, on this machine"),)
+_UNRESOLVED = (
+    _Rule("way", "Include", "the included files are not read: install OpenSSH's client, `ssh`, on this machine"),
+)
 
 
 def notes_of(options: Options) -> tuple[Note, ...]:
@@ -100,7 +127,7 @@ def notes_of(options: Options) -> tuple[Note, ...]:
 def _note(rule: _Rule, options: Options) -> Note | None:
     values = options.values.get(rule.name.lower(), ())
     asking = next((value for value in values if rule.applies(value)), None)
-    return Note(rule.name, _short(asking), rule.text, rule.level) if asking is not None else None
+    return Note(rule.name, _short(asking), rule.text, rule.level, rule.about) if asking is not None else None
 
 
 def _short(value: str) -> str:
@@ -111,14 +138,15 @@ def _complaint(options: Options) -> tuple[Note, ...]:
     if not options.complaint:
         return ()
     text = f"OpenSSH itself does not take it, so that we read it by our own means: {options.complaint}"
-    return (Note("file", "", text, "warning"),)
+    return (Note("file", "", text, "warning", "way"),)
 
 
 def _key_notes(options: Options) -> tuple[Note, ...]:
     """FIDO keys: the file holds only a handle, which paramiko cannot read."""
     text = "a FIDO key file is not read; through the ssh-agent it may work: ssh-add " + "{}"
     files = options.values.get("identityfile", ())
-    return tuple(Note("IdentityFile", f, text.format(f), "warning") for f in files if _is_fido(os.path.expanduser(f)))
+    fido = [file for file in files if _is_fido(os.path.expanduser(file))]
+    return tuple(Note("IdentityFile", file, text.format(file), "warning", "login") for file in fido)
 
 
 def _is_fido(path: str) -> bool:

@@ -166,7 +166,7 @@ class VerifyHostKey(MissingHostKeyPolicy):  # type: ignore[misc]  # paramiko has
 
     def _how_to_accept(self) -> str:
         port = f"-p {self._options.port} " if self._options.port != 22 else ""
-        file = next((str(f) for f in self._files if str(f) != os.devnull), _USER_FILES[0])
+        file = next((shlex.quote(str(f)) for f in self._files if str(f) != os.devnull), _USER_FILES[0])
         scan = f"ssh-keyscan {port}{self._options.hostname} >> {file}"
         return (
             f"`ssh {self._options.address}` once and compare the fingerprint, or, on a network that you trust: {scan}"

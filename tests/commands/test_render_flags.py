@@ -34,9 +34,7 @@ WORDS = {
         "model-loader-extra-config: {num_threads: 8, enable_multithread_load: true}",
         ["--model-loader-extra-config", '{"num_threads":8,"enable_multithread_load":true}'],
     ),
-    "a mapping of unicode": Case(
-        "json-model-override-args: {name: Ü}", ["--json-model-override-args", '{"name":"Ü"}']
-    ),
+    "a mapping of unicode": Case("json-model-override-args: {name: Ü}", ["--json-model-override-args", '{"name":"Ü"}']),
     "a list for JSON": Case(
         "forward-hooks: [{name: a, target_modules: ['*']}]",
         ["--forward-hooks", '[{"name":"a","target_modules":["*"]}]'],
@@ -57,7 +55,7 @@ WORDS = {
         "hisparse-config: '{}'", ["--hierarchical-sparse-attention-extra-config", "{}"], release="0.5.8"
     ),
     "a host to listen on": Case("host: 0.0.0.0", ["--host", "0.0.0.0"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WORDS.values(), ids=WORDS.keys())
@@ -155,9 +153,12 @@ def test_no_model(plan) -> None:
     assert (caught.value.code, caught.value.where) == ("flag-missing", "profiles/p.yaml")
 
 
+SPEC = (
+    "speculative-algorithm: {0}\n  speculative-draft-model-path: {1}\n  speculative-num-steps: 3\n"
+    "  speculative-eagle-topk: 1\n  speculative-num-draft-tokens: {2}"
+)
 ALLOWED = {
-    "all three numbers": "speculative-algorithm: EAGLE3\n  speculative-draft-model-path: /d\n  speculative-num-steps: 3\n"
-    "  speculative-eagle-topk: 1\n  speculative-num-draft-tokens: 4",
+    "all three numbers": SPEC.format("EAGLE3", "/d", 4),
     "none of the three": "speculative-algorithm: EAGLE3\n  speculative-draft-model-path: /d",
     "draft tokens of an n-gram": "speculative-algorithm: NGRAM\n  speculative-num-draft-tokens: 4",
     "several nodes": "nnodes: 2\n  dist-init-addr: a:1\n  node-rank: 0\n  tp-size: 16",
@@ -170,8 +171,6 @@ def test_nothing_to_say(plan, args: str) -> None:
     assert plan(f"args:\n  model-path: /m\n  {args}\n").notes == ()
 
 
-SPEC = "speculative-algorithm: {0}\n  speculative-draft-model-path: {1}\n  speculative-num-steps: 3\n" \
-       "  speculative-eagle-topk: 1\n  speculative-num-draft-tokens: {2}"  # fmt: skip
 NOTES = {
     "draft tokens that SGLang changes": (
         SPEC.format("EAGLE3", "/d", 8),
@@ -181,6 +180,7 @@ NOTES = {
     "EAGLE-3 without a draft": ("speculative-algorithm: EAGLE3", "0.5.23", "without --speculative-draft-model-path"),
     "EAGLE with an EAGLE-3 draft": (SPEC.format("EAGLE", "/models/kimi-eagle3", 4), "0.5.23", "accepts nothing"),
     "numbers without an algorithm": ("speculative-num-steps: 3", "0.5.23", "speculative-algorithm is not set"),
+    "options that we cannot see": ("config: /etc/sglang.yaml", "0.5.23", "cannot see"),
     "a deprecated flag": ("enable-dp-attention: true", "0.5.23", "is deprecated in SGLang 0.5.23"),
     "a home folder": ("tokenizer-path: ~/tok", "0.5.23", "does not expand"),
     "a flag that our newest list lacks": ("brand-new-flag: 1", "0.9.0", "brand-new-flag"),

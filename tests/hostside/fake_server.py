@@ -1,4 +1,4 @@
-"""A scripted server: `fake_server.py '{"port": N, …}'` imitates SGLang's processes and HTTP side as one JSON object says.
+"""A scripted server: `fake_server.py '{"port": N, …}'` imitates SGLang's processes and HTTP side as its JSON says.
 
 children: titles to start (`sglang::scheduler_TP0`), as setproctitle would leave them; listen: default true;
 ready_s: /health is 503 until then; exit: {"after_s", "code"}; orphan_s: a child whose parent is gone, for that long;

@@ -14,7 +14,9 @@ from sglfab.hostside.ports import can_bind
 
 
 def shard(path, *, tensors=1000, lost=0, garbage=False):
-    header = json.dumps({"__metadata__": {}, "w": {"dtype": "U8", "shape": [tensors], "data_offsets": [0, tensors]}}).encode()
+    header = json.dumps(
+        {"__metadata__": {}, "w": {"dtype": "U8", "shape": [tensors], "data_offsets": [0, tensors]}}
+    ).encode()
     data = b"x" * 64 if garbage else struct.pack("<Q", len(header)) + header + b"\0" * tensors
     path.write_bytes(data[: len(data) - lost])
 
@@ -54,7 +56,13 @@ def test_what_a_path_can_be(host, tmp_path):
     (tmp_path / "weights.gguf").write_bytes(b"1234")
     (tmp_path / "relative").mkdir()
     (tmp_path / "dangling.safetensors").symlink_to(tmp_path / "gone")
-    paths = [str(tmp_path / "weights.gguf"), str(tmp_path / "nowhere"), "deepseek-ai/DeepSeek-V3", "relative", "./relative2"]
+    paths = [
+        str(tmp_path / "weights.gguf"),
+        str(tmp_path / "nowhere"),
+        "deepseek-ai/DeepSeek-V3",
+        "relative",
+        "./relative2",
+    ]
     found = host.ok("check", port=None, cwd=str(tmp_path), paths=paths)
     assert [path["kind"] for path in found["paths"]] == ["file", "missing", "hub", "dir", "missing"]
     assert found["cwd_ok"] is True

@@ -73,14 +73,16 @@ def test_an_orphan_is_reaped_and_named(host, exit_status, eventually, alive):
 
 def test_the_keeper_holds_nothing_of_whoever_launched(host):
     run = host.launch({})
-    links = {os.readlink(f"/proc/{run['keeper']['pid']}/fd/{n}") for n in os.listdir(f"/proc/{run['keeper']['pid']}/fd")}
+    links = {
+        os.readlink(f"/proc/{run['keeper']['pid']}/fd/{n}") for n in os.listdir(f"/proc/{run['keeper']['pid']}/fd")
+    }
     assert {link for link in links if link.startswith(("pipe:", "socket:"))} == set()
 
 
 def test_a_full_disk_does_not_swallow_the_exit_status(host, small_disk, exit_status):
     host.state = small_disk(512)
     run = host.launch({})
-    subprocess.run(["dd", "if=/dev/zero", f"of={host.state}/filler", "bs=1k"], capture_output=True)
+    subprocess.run(["dd", "if=/dev/zero", f"of={host.state}/filler", "bs=1k"], capture_output=True, check=False)
     os.kill(run["main"]["pid"], signal.SIGKILL)
     assert exit_status(run)["code"] == -9
 

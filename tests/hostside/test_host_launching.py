@@ -21,7 +21,9 @@ def dumped(run, eventually, path):
 def test_the_run_is_recorded_with_private_files(host):
     run = host.launch({"port": None}, patch_manifest={"set": "x"})
     folder = Path(run["dir"])
-    modes = {name: stat.S_IMODE(os.stat(folder / name).st_mode) for name in ("launch.sh", "server.log", "run.json", ".")}
+    modes = {
+        name: stat.S_IMODE(os.stat(folder / name).st_mode) for name in ("launch.sh", "server.log", "run.json", ".")
+    }
     assert modes == {"launch.sh": 0o700, "server.log": 0o600, "run.json": 0o600, ".": 0o700}
     recorded = json.loads((folder / "run.json").read_text())
     assert {k: recorded[k] for k in ("id", "profile", "operator", "laptop", "sglang_version", "adopted")} == {
@@ -176,7 +178,12 @@ exec "$@"
 """
 # `systemd-run --user --scope --quiet --collect --unit=… ARGV`
 SCOPES = [
-    pytest.param("exit 1", ["lingering is off", "did not work"], False, id="no user manager: a warning, and it starts all the same"),
+    pytest.param(
+        "exit 1",
+        ["lingering is off", "did not work"],
+        False,
+        id="no user manager: a warning, and it starts all the same",
+    ),
     pytest.param('shift 5; exec "$@"', ["lingering is off"], True, id="a scope that works holds the keeper"),
 ]
 
@@ -184,7 +191,9 @@ SCOPES = [
 @pytest.mark.parametrize(("does", "warnings", "inside"), SCOPES)
 def test_where_logout_kills_the_keeper_gets_a_scope(host, tmp_path, does, warnings, inside):
     """In a mount namespace of its own, this machine looks like one with systemd and KillUserProcesses=yes."""
-    if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True).returncode:
+    if subprocess.run(
+        ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("mount namespaces are not permitted here")
     fakes = tmp_path / "bin"
     fakes.mkdir()
@@ -196,7 +205,9 @@ def test_where_logout_kills_the_keeper_gets_a_scope(host, tmp_path, does, warnin
     reply = host.ok("launch", **host.request({}))
     host.launched.append("demo-1")
     assert reply["run"]["alive"]
-    assert [expected in given for expected, given in zip(warnings, reply["warnings"], strict=True)] == [True] * len(warnings)
+    assert [expected in given for expected, given in zip(warnings, reply["warnings"], strict=True)] == [True] * len(
+        warnings
+    )
     pid = int((tmp_path / "called").read_text().split()[1])
     assert (pid == reply["run"]["keeper"]["pid"]) is inside
 

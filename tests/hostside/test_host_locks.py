@@ -85,7 +85,9 @@ def test_what_a_dead_holder_left_is_no_lock(host, record):
 
 
 def test_of_many_at_once_one_wins(host):
-    takers = [host.open("hold-locks", port=31000, install="/opt/x", operator=f"op{n}", laptop="l", what="w") for n in range(8)]
+    takers = [
+        host.open("hold-locks", port=31000, install="/opt/x", operator=f"op{n}", laptop="l", what="w") for n in range(8)
+    ]
     try:
         firsts = [taker.next() for taker in takers]
     finally:

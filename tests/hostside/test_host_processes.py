@@ -88,7 +88,12 @@ def test_a_schedulers_fork_before_its_exec_is_no_scheduler():
 
 @pytest.mark.parametrize(
     ("title", "rank"),
-    [("sglang::scheduler_TP3", "TP3"), ("sglang::scheduler_DP0_TP3", "DP0 TP3"), ("sglang::scheduler", None), ("x_TP3", None)],
+    [
+        ("sglang::scheduler_TP3", "TP3"),
+        ("sglang::scheduler_DP0_TP3", "DP0 TP3"),
+        ("sglang::scheduler", None),
+        ("x_TP3", None),
+    ],
 )
 def test_the_rank_in_a_title(title, rank):
     assert rank_of(title) == rank

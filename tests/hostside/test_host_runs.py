@@ -54,7 +54,9 @@ def test_pruning(some_runs, keep, removed):
     done = some_runs.ok("prune", keep=keep, dry=False)
     assert done["removed"] == told["removed"] == removed
     assert (done["freed_bytes"] > 0) == bool(removed)
-    assert {"dead-0", "dead-1", "dead-2", "live-1"} - set(ids(some_runs.ok("runs", profile=None)["runs"])) == set(removed)
+    assert {"dead-0", "dead-1", "dead-2", "live-1"} - set(ids(some_runs.ok("runs", profile=None)["runs"])) == set(
+        removed
+    )
 
 
 def test_a_run_that_is_being_launched_is_not_pruned(host):

@@ -19,7 +19,11 @@ def steps(events):
 
 
 def members_of(run, alive):
-    return [int(e.name) for e in Path("/proc").iterdir() if e.name.isdigit() and in_session(int(e.name), run) and alive(int(e.name))]
+    return [
+        int(e.name)
+        for e in Path("/proc").iterdir()
+        if e.name.isdigit() and in_session(int(e.name), run) and alive(int(e.name))
+    ]
 
 
 def in_session(pid, run):
@@ -103,7 +107,9 @@ def foreign(bystander, port, eventually, **options):
 def test_a_named_foreign_server_goes_with_its_children(host, port, bystander, eventually, alive, tmp_path):
     neighbour = bystander(["sleep", "3600"])
     server = foreign(bystander, port, eventually, log=tmp_path / "log")
-    children = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if (p := look(pid)) and p.ppid == server.pid]
+    children = [
+        pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if (p := look(pid)) and p.ppid == server.pid
+    ]
     reply = host.ok("stop", pid=server.pid, grace_s=2)
     assert (reply["stopped"], reply["exit"]) == (True, None)
     assert len(children) == 2
@@ -112,7 +118,7 @@ def test_a_named_foreign_server_goes_with_its_children(host, port, bystander, ev
 
 
 REFUSED = [
-    pytest.param(lambda: os.getpid(), "pid-refused", id="the shell that carries the command"),
+    pytest.param(os.getpid, "pid-refused", id="the shell that carries the command"),
     pytest.param(lambda: 1, "pid-refused", id="init"),
     pytest.param(lambda: 2**22 + 5, "pid-unknown", id="a pid that cannot be"),
 ]

@@ -248,7 +248,10 @@ def test_what_the_patches_wrote_is_counted(host):
     run = host.launch({}, probe={"sha": "x", "source": ""}, patches=["eagle3"])
     proof = {"kind": "proof", "time": 1.0, "rank": 0, "pid": 5, "wrapped": 6, "missing": ["m:A.b"]}
     with host.open("watch", run_id=run["id"], patches=["eagle3"]) as op:
-        lines = [proof, *({"kind": "record", "time": 1.0, "rank": 0, "role": role} for role in ("target", "draft", "draft"))]
+        lines = [
+            proof,
+            *({"kind": "record", "time": 1.0, "rank": 0, "role": role} for role in ("target", "draft", "draft")),
+        ]
         with open(f"{run['dir']}/trace/rank0.jsonl", "w") as trace:
             trace.write("".join(json.dumps(line) + "\n" for line in lines) + '{"kind": "record", "role": "ta')
         expected = {"proof": True, "wrapped": 6, "missing": ["m:A.b"], "records": {"target": 1, "draft": 2}}
@@ -280,7 +283,10 @@ def test_a_full_disk_ends_the_record_and_not_the_watch(host, small_disk):
 
 def test_two_waits_record_side_by_side(host):
     run = host.launch({})
-    with host.open("watch", run_id=run["id"], record=True) as one, host.open("watch", run_id=run["id"], record=True) as two:
+    with (
+        host.open("watch", run_id=run["id"], record=True) as one,
+        host.open("watch", run_id=run["id"], record=True) as two,
+    ):
         one.until(kind("tick"))
         two.until(kind("tick"))
     lines = [json.loads(line) for line in Path(run["dir"], "watch.jsonl").read_text().splitlines()]
@@ -314,7 +320,7 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# --- the log by itself --------------------------------------------------------------------------------------------------
+# --- the log by itself ------------------------------------------------------------------------------------------------
 
 
 class Told(list):
@@ -396,7 +402,14 @@ def test_a_log_that_is_not_there_yet_is_one_gap(tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "count"),
-    [(b"abc", 0), ("ü".encode(), 0), ("ü".encode()[:1], 1), ("€".encode()[:2], 2), ("😀".encode()[:3], 3), (b"\x80\x80\x80", 0)],
+    [
+        (b"abc", 0),
+        ("ü".encode(), 0),
+        ("ü".encode()[:1], 1),
+        ("€".encode()[:2], 2),
+        ("😀".encode()[:3], 3),
+        (b"\x80\x80\x80", 0),
+    ],
 )
 def test_a_character_that_is_not_finished(data, count):
     assert _unfinished(b"...." + data) == count
@@ -408,7 +421,7 @@ KERNEL = [
     ("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x", True),
     ("NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.", True),
     ("eth0: link up, 1000 Mbps", False),
-    ("audit: type=1400 comm=\"boom-kills\"", False),
+    ('audit: type=1400 comm="boom-kills"', False),
     ("systemd[1]: Listening on Userspace Out-Of-Memory (OOM) Killer Socket.", False),
 ]
 

@@ -1,4 +1,4 @@
-"""pristine, ours, drifted, foreign or missing: by bytes, RECORD and manifest; and what applying or removing comes to."""
+"""The state of a file by bytes, RECORD and manifest, and what applying or removing the patch comes to."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def entry(patched, original=ORIGINAL):
     return Entry(MODULE, sha256(original), sha256(patched))
 
 
-# name: (the file's text from the patched text, RECORD's text or None for a source install, in the manifest?, state, removal)
+# name: (text from the patched text, RECORD's text or None for a source install, in the manifest?, state, removal)
 CASES = {
     "as the wheel has it": (lambda p: ORIGINAL, ORIGINAL, False, "pristine", AlreadyPristine),
     "as the wheel has it, after a reinstall over the patch": (

@@ -72,6 +72,7 @@ def run(source, tmp_path, **env):
     module.write_text(source, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", CHECK],
+        check=False,
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path), **env},
         text=True,
@@ -141,6 +142,8 @@ def test_ctrl_c_during_import_stays_the_operators(patch_set, tmp_path):
     (tmp_path / "patched_module.py").write_text(patched(patch_set), encoding="utf-8")
     (tmp_path / "probe.py").write_text("raise KeyboardInterrupt")
     env = {"PYTHONPATH": str(tmp_path), "SGLFAB_TRACE_DIR": str(tmp_path), "SGLFAB_PROBE": str(tmp_path / "probe.py")}
-    done = subprocess.run([sys.executable, "-c", "import patched_module"], env=env, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import patched_module"], check=False, env=env, capture_output=True, text=True
+    )
     assert done.returncode != 0
     assert "KeyboardInterrupt" in done.stderr

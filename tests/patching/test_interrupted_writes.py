@@ -1,4 +1,4 @@
-"""A kill, or a full disk, at every file-changing step of apply and unapply: completed or rolled back by the next call."""
+"""A kill, or a full disk, at every file-changing step: completed or rolled back by the next call."""
 
 import errno
 import os

@@ -144,12 +144,22 @@ def test_the_manifest_may_be_lost(installed, project, here, tmp_path):
     assert installed.pristine
 
 
-def test_another_set_is_refused_until_ours_is_off(installed, here, tmp_path):
+TEAM_SET = """\
+taps:
+  - {tap: t, module: srt/layers/logits_processor.py, object: LogitsProcessor.forward, role: enclosing}
+"""
+
+
+def with_team_set(tmp_path):
+    """The project with a team's own folder that holds the set `mine`."""
     folder = tmp_path / "team" / "patches"
     folder.mkdir(parents=True)
-    text = "taps:\n  - {tap: t, module: srt/layers/logits_processor.py, object: LogitsProcessor.forward, role: enclosing}\n"
-    (folder / "mine.yaml").write_text(text)
-    project = Project(ROOT, extra=(tmp_path / "team",))
+    (folder / "mine.yaml").write_text(TEAM_SET)
+    return Project(ROOT, extra=(tmp_path / "team",))
+
+
+def test_another_set_is_refused_until_ours_is_off(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
     patch.apply(project, here, [SET], **where(installed))
     before = installed.contents()
     with pytest.raises(PatchError, match="another patch set is applied: eagle3-hidden-states"):
@@ -163,11 +173,7 @@ def test_another_set_is_refused_until_ours_is_off(installed, here, tmp_path):
 
 
 def test_two_sets_together_are_one_footer(installed, here, tmp_path):
-    folder = tmp_path / "team" / "patches"
-    folder.mkdir(parents=True)
-    text = "taps:\n  - {tap: t, module: srt/layers/logits_processor.py, object: LogitsProcessor.forward, role: enclosing}\n"
-    (folder / "mine.yaml").write_text(text)
-    project = Project(ROOT, extra=(tmp_path / "team",))
+    project = with_team_set(tmp_path)
     patch.apply(project, here, [SET, "mine"], **where(installed))
     assert patch.status(project, here, **where(installed)).patch_set == f"{SET}+mine"
     assert installed.path("srt/layers/logits_processor.py").read_text().count("# >>> sglfab") == 1

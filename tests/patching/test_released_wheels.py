@@ -36,7 +36,7 @@ POSTS = {
     "0.5.15": 1,
 }
 RELEASES = (*FINALS, *(f"{release}.post{n}" for release, count in POSTS.items() for n in range(1, count + 1)))
-FIRST_WITH_CAPTURE = (0, 5, 5)
+FIRST_WITH_CAPTURE = (0, 5, 4, 2)  # a post release brought set_eagle3_layers_to_capture
 
 
 def marks(release):
@@ -88,7 +88,9 @@ def unpacked(request, tmp_path, patch_set):
 
 
 def version(text):
-    return tuple(int(part) for part in text.split(".post")[0].split("."))
+    """(0, 5, 4, 2) for 0.5.4.post2."""
+    final, _, post = text.partition(".post")
+    return (*(int(part) for part in final.split(".")), int(post or 0))
 
 
 def wrapped_names(source):

@@ -15,7 +15,7 @@ MakeTeam = Callable[..., Project]
 
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeTeam:
-    """Writes the team's files (`a.yaml` is a profile, `../hosts.yaml` stands beside profiles/); a project that sees them.
+    """Writes the team's files into profiles/ and gives a project that sees them.
 
     The current folder is the team's, so that files are shown as `profiles/a.yaml`.
     """

@@ -67,9 +67,12 @@ CASES = {
     "extends of nobody": Case("extends: egale3", "profile-unknown", f"{A}:1", "egale3", "eagle3"),
     "extends itself": Case("extends: a", "profile-cycle", f"{A}:1", "a → a"),
     "extends in a circle": Case(
-        "extends: b", "profile-cycle", "profiles/c.yaml:2", "a → b → c → a",
+        "extends: b",
+        "profile-cycle",
+        "profiles/c.yaml:2",
+        "a → b → c → a",
         more={"b.yaml": "extends: [c]", "c.yaml": "port: 1\nextends: a"},
-    ),  # fmt: skip
+    ),
     "a broken parent names its own line": Case(
         "extends: b", "profile-unknown-key", "profiles/b.yaml:2", more={"b.yaml": "port: 1\nfoo: 1"}
     ),
@@ -90,7 +93,7 @@ CASES = {
     "a NUL byte": Case('env: {A: "x\\0y"}', "profile-nul", f"{A}:1"),
     "nesting without end": Case("args: " + "[" * 3000, "yaml-syntax", A, "deep"),
     "a secret among the arguments": Case(
-        "args:\n  api-key: hunter2", "profile-literal-secret", f"{A}:2", "args.api-key", "secrets: {args: {api-key:"
+        "args:\n  api-key: hunter2", "profile-literal-secret", f"{A}:2", "args.api-key", "{env: API_KEY}"
     ),
     "a secret among the variables": Case(
         "env:\n  HF_TOKEN: hf_hunter2", "profile-literal-secret", f"{A}:2", "env.HF_TOKEN", "{env: HF_TOKEN}"
@@ -102,6 +105,8 @@ CASES = {
     "a secret that comes from two places": Case(
         "secrets: {env: {T: {env: A, file: /f}}}", "profile-bad-secret", f"{A}:1", "env.T"
     ),
+    "a folder relative to nothing": Case("cwd: work", "profile-relative-path", f"{A}:1", "'cwd'", "~/work"),
+    "an environment relative to nothing": Case("python: venv", "profile-relative-path", f"{A}:1", "'python'", "~/venv"),
     "a secret from nowhere": Case("secrets: {env: {T: {}}}", "profile-bad-secret", f"{A}:1"),
     "a secret and a value": Case(
         "env: {T: plain}\nsecrets: {env: {T: {env: A}}}", "profile-secret-twice", f"{A}:1", "env.T"
@@ -113,7 +118,7 @@ CASES = {
         "cuda_graphs: true\nargs:\n  disable-cuda-graph: true", "profile-contradiction", f"{A}:3", f"{A}:1"
     ),
     "a value for disable-cuda-graph": Case("args: {disable-cuda-graph: 1}", "flag-wrong-type", f"{A}:1", "switch"),
-    "a bare --set": Case("port: 1", "set-malformed", "--set", "KEY=VALUE", sets=("",)),
+    "a bare --set": Case("port: 1", "set-malformed", "--set", "a key, = and a value", sets=("",)),
     "--set without a value": Case("port: 1", "set-malformed", "--set", "tp-size", sets=("tp-size",)),
     "--set with nothing after the sign": Case("port: 1", "set-malformed", "--set", "no value", "null", sets=("tp=",)),
     "--set with nothing before the sign": Case("port: 1", "set-malformed", "--set", sets=("=4",)),
@@ -124,7 +129,7 @@ CASES = {
     "--set of something not YAML": Case("port: 1", "yaml-syntax", "--set (hosts)", sets=("hosts=[a",)),
     "--set of extends": Case("port: 1", "set-extends", "--set", sets=("extends=b",)),
     "--set of a secret": Case("port: 1", "profile-literal-secret", "--set (api-key)", sets=("api-key=hunter2",)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -169,6 +174,13 @@ def test_a_broken_profile_is_listed_with_its_error(team) -> None:
     assert (found["good"].error, found["good"].model, found["good"].tp) == ("", "/m", 2)
     assert "profiles/bad.yaml:1" in found["bad"].error
     assert "prot" in found["bad"].error
+
+
+def test_the_teams_own_are_listed_first(team) -> None:
+    project = team({"zzz.yaml": "port: 1", "eagle3.yaml": "extends: eagle3"})
+    listed = [row.name for row in profiles.summaries(project)]
+    assert listed[:3] == ["eagle3", "zzz", "cpu-demo"]
+    assert len(listed) == len(set(listed))
 
 
 def test_parts_for_others_are_not_listed(team) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -90,8 +91,8 @@ EXPANSIONS = {
 
 @pytest.mark.parametrize(("text", "environ", "value", "note"), EXPANSIONS.values(), ids=EXPANSIONS.keys())
 def test_expansion(team, text: str, environ: dict[str, str], value: str, note: str) -> None:
-    profile = profiles.load(team({"a.yaml": f"cwd: {text}"}, environ), "a")
-    assert (profile.cwd, profile.origins["cwd"].note) == (value, note)
+    profile = profiles.load(team({"a.yaml": f"description: {text}"}, environ), "a")
+    assert (profile.description, profile.origins["description"].note) == (value, note)
 
 
 def test_an_expanded_value_is_text_and_never_yaml(team) -> None:
@@ -99,16 +100,39 @@ def test_an_expanded_value_is_text_and_never_yaml(team) -> None:
     assert profile.args == {"served-model-name": "[1, {b: 2}]"}
 
 
+def refusal(call: Callable[[], object]) -> InputError | None:
+    """What an operator would be told; any other exception fails the test."""
+    try:
+        call()
+    except InputError as error:
+        return error
+    return None
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="ab: -[]{}#&*!|>'\"%@`,?\n\t01~\\<", max_size=60))
 def test_any_text_is_a_tree_or_an_error_of_ours(text: str) -> None:
-    try:
-        assert isinstance(plain(parse(text, "f.yaml")), dict)
-    except InputError as error:
-        assert error.where.startswith("f.yaml")
+    error = refusal(lambda: plain(parse(text, "f.yaml")))
+    assert error is None or error.where.startswith("f.yaml")
 
 
-WORDS = st.sampled_from("port args env tp wait setup hosts secrets cuda_graphs ulimits extends x api-key null".split())
+WORDS = st.sampled_from(
+    [
+        "port",
+        "args",
+        "env",
+        "tp",
+        "wait",
+        "setup",
+        "hosts",
+        "secrets",
+        "cuda_graphs",
+        "ulimits",
+        "extends",
+        "x",
+        "api-key",
+    ]
+)
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 70000) | st.floats(allow_nan=False) | st.text("ab$~ ", max_size=4),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORDS, inner, max_size=3),
@@ -116,14 +140,11 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(WORDS, TREES, max_size=4))
 def test_any_profile_loads_or_is_an_error_with_a_place(team, tree: dict[str, Any]) -> None:
     import yaml
 
     project = team({"a.yaml": yaml.safe_dump(tree) if tree else "{}"})
-    try:
-        assert profiles.load(project, "a").name == "a"
-    except InputError as error:
-        assert error.where
-        assert error.code
+    error = refusal(lambda: profiles.load(project, "a"))
+    assert error is None or (error.where and error.code)

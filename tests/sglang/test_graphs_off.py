@@ -43,19 +43,31 @@ def test_off(facts: FlagFacts, release: str, flags: dict[str, Any]) -> None:
 
 CASES: dict[str, tuple[dict[str, Any], bool | None, list[str]]] = {
     "a backend against off": ({"cuda-graph-backend-decode": "full"}, False, ["cuda-graph-backend-decode"]),
-    "a prefill backend against off": ({"cuda-graph-backend-prefill": "breakable"}, False, ["cuda-graph-backend-prefill"]),
+    "a prefill backend against off": (
+        {"cuda-graph-backend-prefill": "breakable"},
+        False,
+        ["cuda-graph-backend-prefill"],
+    ),
     "piecewise against off": ({"enable-piecewise-cuda-graph": True}, False, ["enable-piecewise-cuda-graph"]),
     "a config against off": ({"cuda-graph-config": {"decode": {"backend": "full"}}}, False, ["cuda-graph-config"]),
     "off against on": ({"disable-decode-cuda-graph": True}, True, ["disable-decode-cuda-graph"]),
     "a disabled backend against on": ({"cuda-graph-backend-decode": "disabled"}, True, ["cuda-graph-backend-decode"]),
-    "a disabled config against on": ({"cuda-graph-config": {"decode": {"backend": "disabled"}}}, True, ["cuda-graph-config"]),
-    "sizes say nothing": ({"cuda-graph-max-bs": 8, "cuda-graph-bs": [1, 2], "disable-cuda-graph-padding": True}, False, []),
+    "a disabled config against on": (
+        {"cuda-graph-config": {"decode": {"backend": "disabled"}}},
+        True,
+        ["cuda-graph-config"],
+    ),
+    "sizes say nothing": (
+        {"cuda-graph-max-bs": 8, "cuda-graph-bs": [1, 2], "disable-cuda-graph-padding": True},
+        False,
+        [],
+    ),
     "a config of sizes says nothing": ({"cuda-graph-config": {"decode": {"max_bs": 8}}}, False, []),
     "off twice": ({"disable-piecewise-cuda-graph": True, "cuda-graph-backend-decode": "disabled"}, False, []),
     "a switch that is not set": ({"enable-piecewise-cuda-graph": False}, False, []),
     "prefill alone off": ({"cuda-graph-backend-prefill": "disabled"}, True, []),
     "no intent": ({"cuda-graph-backend-decode": "full", "disable-decode-cuda-graph": True}, None, []),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("args", "wanted", "flags"), CASES.values(), ids=CASES.keys())

@@ -16,19 +16,34 @@ from sglfab.testing.demo.setting import ROOT, Setting, real_setting, standin_set
 from sglfab.testing.demo.story import Unexpected, clean_up, tell
 
 EXIT_UNAVAILABLE = 3
+MARK = ".made-by-the-demo"
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sglfab.testing.demo", description=__doc__)
     parser.add_argument("--standin", action="store_true", help="do not install SGLang, use the scripted stand-in")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".demo", help="what the demo writes (default .demo)")
     args = parser.parse_args(argv)
-    folder = ROOT / ".demo"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder = args.folder.resolve()
+    try:
+        empty(folder)
+    except FileExistsError as why:
+        print(why, file=sys.stderr)
+        return 2
     setting = choose(folder, standin=args.standin, environ=os.environ)
     if setting is None:
         return 1
     return run(setting)
+
+
+def empty(folder: Path) -> None:
+    """Make the folder anew. Raises FileExistsError for one that no demo made."""
+    mark = folder / MARK
+    if folder.exists() and any(folder.iterdir()) and not mark.exists():
+        raise FileExistsError(f"{folder} is not empty and no demo made it; name another with --folder")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    mark.touch()
 
 
 def choose(folder: Path, *, standin: bool, environ: Mapping[str, str]) -> Setting | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -119,9 +120,10 @@ def count_taps(lines: Iterable[str]) -> Counter[str]:
     """How many records of the target's, the draft's and the logits processor's taps."""
     seen: Counter[str] = Counter()
     for line in lines:
-        record = json.loads(line)
-        tap = str(record.get("tap", ""))
-        seen["logits-processor" if "logits" in tap else str(record.get("role", "other"))] += 1
+        with contextlib.suppress(ValueError):  # the line that is being written
+            record = json.loads(line)
+            if record.get("role"):
+                seen["logits-processor" if "logits" in record["tap"] else record["role"]] += 1
     return seen
 
 

@@ -1,0 +1,30 @@
+"""The patches of an installed SGLang."""
+
+from __future__ import annotations
+
+from sglfab.flows import patch as patch_flow
+
+from ..answers import installs as answers
+from ..desk import Answer, Seat
+
+
+def patch(seat: Seat, names: list[str], sglang_path: str | None) -> Answer:
+    if seat.desk.dry:
+        seen = patch_flow.preview(seat.project, seat.host, names, sglang_path=sglang_path)
+        return answers.dry_patch(seen, seat.host.label)
+    seat.desk.doing = "patching"
+    done = patch_flow.patch_debug(seat.project, seat.host, names, operator=seat.desk.operator, sglang_path=sglang_path)
+    return answers.patched(done, seat.host.label)
+
+
+def unpatch(seat: Seat, sglang_path: str | None) -> Answer:
+    if seat.desk.dry:
+        seen = patch_flow.preview_removal(seat.project, seat.host, sglang_path=sglang_path)
+        return answers.dry_patch(seen, seat.host.label)
+    seat.desk.doing = "unpatching"
+    done = patch_flow.unpatch_debug(seat.project, seat.host, operator=seat.desk.operator, sglang_path=sglang_path)
+    return answers.patched(done, seat.host.label)
+
+
+def patch_status(seat: Seat, sglang_path: str | None) -> Answer:
+    return answers.patch_status(patch_flow.status(seat.project, seat.host, sglang_path=sglang_path), seat.host.label)

@@ -1,0 +1,33 @@
+"""Profiles, rendered and checked against a host."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from sglfab.errors import InputError
+from sglfab.flows import launch as launching
+from sglfab.flows import preflight as checking
+from sglfab.model import Json, Plan, Profile
+
+from ..answers import plans as answers
+from ..desk import Answer, Seat
+
+
+def render(seat: Seat, profile: Profile, release: str | None) -> Answer:
+    seen: Json = {"sglang": None}
+    if release is None:
+        with suppress(InputError):  # no python there: the newest known release is assumed, and said
+            seen = seat.host.call("facts", {})
+    plan = launching.plan_for(seat.project, profile, seen, release)
+    return answers.rendered(plan, profile)
+
+
+def preflight(seat: Seat, profile: Profile, *, takeover: bool) -> Answer:
+    return answers.preflight(prepare(seat, profile), seat.host.label, takeover=takeover)
+
+
+def prepare(seat: Seat, wanted: Profile | Plan) -> launching.Prepared:
+    """Everything that can be known before anything changes. A profile is rendered, a plan is taken as it is."""
+    seen = checking.facts(seat.host)
+    plan = wanted if isinstance(wanted, Plan) else launching.plan_for(seat.project, wanted, seen, None)
+    return launching.prepare(seat.project, seat.host, plan, seen, seat.desk.operator)

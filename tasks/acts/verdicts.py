@@ -1,0 +1,96 @@
+"""Waiting for a server, reading a log, explaining a finding."""
+
+from __future__ import annotations
+
+import os
+
+from sglfab.diagnosis import catalogue
+from sglfab.errors import InputError
+from sglfab.flows import history, judging
+from sglfab.flows import runs as run_flow
+from sglfab.flows.judging import Foreign
+from sglfab.flows.runs import Wanted
+from sglfab.flows.wait import Interrupted
+from sglfab.model import WaitSettings
+
+from .. import edge
+from ..answers import verdicts as answers
+from ..desk import Answer, Desk, Seat
+from .life import ask
+
+
+def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
+    runs = run_flow.all_runs(seat.host)
+    run = run_flow.pick(runs, wanted, where=seat.host.label, dead_ok=True)
+    if seat.desk.dry:
+        return answers.dry_wait(run["id"], seat.host.label)
+    try:
+        verdict = judging.wait_for_run(
+            seat.host,
+            run,
+            catalogue.load(seat.project),
+            environ=os.environ,
+            deadline_s=deadline_s,
+            report=seat.report,
+            clock=seat.desk.clock,
+        )
+    except Interrupted as stopped:
+        return answers.interrupted(seat, stopped.verdict, f"wait-health --run {run['id']}")
+    return answers.verdict(seat, verdict, log=run.get("log"), changed=history.changed(run, runs))
+
+
+def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadline_s: float | None) -> Answer:
+    if adopt and foreign.pid is None:
+        what = "--adopt takes the server that --pid names"
+        raise InputError("adopt-needs-pid", what, where="--adopt", try_="--pid PID")
+    verb = "adopt" if adopt else "judge"
+    if foreign.pid is not None:
+        seen = seat.host.call("inspect-pid", {"pid": foreign.pid})
+        if not seat.desk.dry:
+            cmdline = seat.desk.redactor.text(seen["cmdline"])
+            ask(f"{verb} pid {foreign.pid} of {seen['user']}", cmdline, yes=yes)
+        foreign = judging.completed(foreign, seen)
+    if seat.desk.dry:
+        return answers.dry_wait(f"{'(and adopt) ' if adopt else ''}{foreign}", seat.host.label)
+    if adopt:
+        return _adopt(seat, foreign, deadline_s)
+    return _judge(seat, foreign, WaitSettings(deadline_s=deadline_s), confirmed=" --yes" if yes else "")
+
+
+def _judge(seat: Seat, foreign: Foreign, settings: WaitSettings, *, confirmed: str) -> Answer:
+    try:
+        verdict = judging.wait_for_foreign(
+            seat.host,
+            foreign,
+            catalogue.load(seat.project),
+            settings=settings,
+            api_key=os.environ.get(judging.FOREIGN_KEY),
+            report=seat.report,
+            clock=seat.desk.clock,
+        )
+    except Interrupted as stopped:
+        return answers.interrupted(seat, stopped.verdict, f"wait-health {foreign}{confirmed}")
+    return answers.verdict(seat, verdict, log=foreign.log)
+
+
+def _adopt(seat: Seat, foreign: Foreign, deadline_s: float | None) -> Answer:
+    who = seat.desk.operator
+    request = {"pid": foreign.pid, "profile": "adopted", "operator": who.name, "laptop": who.laptop, "log": foreign.log}
+    run = seat.host.call("adopt", request)["run"]
+    return wait_run(seat, Wanted(run=run["id"]), deadline_s=deadline_s)
+
+
+def diagnose(desk: Desk, path: str | None) -> None:
+    if not path:
+        raise InputError("no-log", "which log?", where="--log", try_="fab diagnose --log FILE")
+    known = catalogue.load(desk.project)
+    if edge.cli_hosts(desk.c):
+        desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, path, seat.host), log=path))
+    else:
+        desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, path, None), log=path))
+
+
+def explain(desk: Desk, code: str | None) -> None:
+    if not code:
+        raise InputError("no-code", "which finding?", where="--code", try_="fab explain memory.kv_pool")
+    desk.say(answers.page(code, catalogue.page(catalogue.load(desk.project), code)))

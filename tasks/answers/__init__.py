@@ -1,0 +1,1 @@
+"""Records of the flows → Answers: the JSON object, the exit code, the text."""

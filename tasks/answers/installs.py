@@ -1,0 +1,32 @@
+"""Answers about patches."""
+
+from __future__ import annotations
+
+from sglfab.flows.patch import Patched, PatchStatus, Preview
+from sglfab.model import SCHEMA
+from sglfab.report import tables
+from sglfab.report.consoles import answer_console
+
+from ..desk import Answer, say_line
+
+
+def patched(done: Patched, host: str) -> Answer:
+    text = "\n".join([done.summary, *done.notes])
+    return Answer({"schema": SCHEMA, "host": host, **done.to_json()}, show=lambda: say_line(text))
+
+
+def dry_patch(seen: Preview, host: str) -> Answer:
+    """The diff that --dry-run shows."""
+    payload = {"schema": SCHEMA, "host": host, "dry_run": True, "files": list(seen.changes), "diff": seen.diff}
+    return Answer(payload, show=lambda: say_line(f"{seen.diff}dry run: {seen.summary}; nothing was changed"))
+
+
+def patch_status(found: PatchStatus, host: str) -> Answer:
+    def show() -> None:
+        servers = [tables.PatchedServer(s.name, s.active, s.why) for s in found.servers]
+        console = answer_console()
+        tables.print_patch_status(found.files, console=console, root=found.root, version=found.release, servers=servers)
+        if found.notes:
+            say_line("\n".join(found.notes))
+
+    return Answer({"schema": SCHEMA, "host": host, **found.to_json()}, found.exit_code, show)
