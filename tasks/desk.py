@@ -8,26 +8,27 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from invoke.exceptions import Exit
 
-from sglfab import profiles
 from sglfab.errors import ExitCode, InputError, SglfabError
 from sglfab.flows.clock import Clock, SystemClock
 from sglfab.flows.events import Report
+from sglfab.flows.foreign import Foreign
 from sglfab.flows.identity import Operator, operator
-from sglfab.flows.judging import Foreign
 from sglfab.flows.runs import Wanted
 from sglfab.model import Json, Profile, Verdict
-from sglfab.profiles import hosts as known_hosts
 from sglfab.project import Project, open_project
 from sglfab.report import errors, json_out
 from sglfab.report.redact import Redactor
-from sglfab.transports import local, ssh
+from sglfab.transports import local
 from sglfab.transports.host import Host
 
 from . import edge
+
+if TYPE_CHECKING:
+    from sglfab.profiles.hosts import HostEntry
 
 
 def say_line(line: str, *, err: bool = False) -> None:
@@ -94,6 +95,8 @@ class Desk:
 
     def load(self, name: str | None, sets: Sequence[str] | None = None) -> Profile:
         """The profile that the operator named, with --set applied. Raises InputError."""
+        from sglfab import profiles
+
         if not name:
             raise InputError("no-profile", "which profile?", where="--profile", try_="fab profiles")
         return profiles.load(self.project, name, sets=tuple(sets or ()))
@@ -101,7 +104,7 @@ class Desk:
     def known(self, name: str | None) -> Profile | None:
         """The profile of `--profile` where it only names runs: for its hosts and python. None: it is not there now."""
         try:
-            return profiles.load(self.project, name) if name else None
+            return self.load(name) if name else None
         except InputError:
             return None
 
@@ -206,11 +209,21 @@ class Desk:
         return Answer(Verdict("loading", host=name, notes=(line,)).to_json(), ExitCode.INTERRUPTED)
 
     def connect(self, name: str, python: str | None) -> Host:
-        entry = known_hosts.load_hosts(self.project).get(name)
+        entry = self._entry(name)
         interpreter = python or (entry.python if entry else None) or "python3"
         state_dir = entry.state_dir if entry else None
         if name == edge.LOCAL:
             return Host(local.LocalTransport(), python=interpreter, state_dir=state_dir)
+        from sglfab.transports import ssh
+
         address = (entry.address if entry else None) or name
         transport = ssh.connect(address, self.c.config, label=name)
         return Host(transport, python=interpreter, state_dir=state_dir)
+
+    def _entry(self, name: str) -> HostEntry | None:
+        """The host in hosts.yaml. Reading one takes as long to import as all the rest, so only where there is one."""
+        if not any((base / "hosts.yaml").is_file() for base in (*self.project.extra, self.project.root / "configs")):
+            return None
+        from sglfab.profiles.hosts import load_hosts
+
+        return load_hosts(self.project).get(name)

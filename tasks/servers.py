@@ -92,21 +92,21 @@ def status(c, run=None, profile=None, port=None, json=False, configs=None):
         "lines": "how many last lines (default 40)",
     }
 )
-def logs(c, run=None, profile=None, port=None, f=False, trace=False, lines=40, configs=None):
+def logs(c, run=None, profile=None, port=None, f=False, trace=False, lines=None, configs=None):
     """Show the log of a run (or its debug trace), secrets hidden."""
     from .acts import life
 
     desk = open_desk(c, json=False, configs=configs)
     wanted = desk.wanted(run, profile, port)
-    count = desk.number(lines, "--lines") or 0
+    count = desk.number(lines, "--lines") or 40
     desk.each_host(lambda seat: life.logs(seat, wanted, follow=f, trace=trace, lines=count), desk.known(profile))
 
 
 @verb(help={"prune": "remove old run folders, never a live one", "keep": "how many to keep when pruning (default 20)"})
-def runs(c, prune=False, keep=20, dry_run=False, json=False, configs=None):
+def runs(c, prune=False, keep=None, dry_run=False, json=False, configs=None):
     """List the recorded runs, or prune them."""
     from .acts import life
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
-    kept = desk.number(keep, "--keep", least=0) or 0
+    kept = 20 if keep is None else desk.number(keep, "--keep", least=0) or 0
     desk.each_host(lambda seat: life.prune(seat, kept) if prune else life.runs(seat))

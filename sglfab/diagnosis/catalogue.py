@@ -77,4 +77,3 @@ def _check_links(found: Mapping[str, Signature]) -> None:
 def page(catalogue: Catalogue, id_: str) -> str:
     """The page of one finding, as Markdown. Raises InputError for an unknown id."""
     return pages.page_of(catalogue[id_])
-

@@ -67,7 +67,17 @@ def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
         captures |= others[id_, "also", number]
     for match in reversed(alive):
         captures |= match.captures
-    return Hit(signature, tuple(sorted(alive, key=lambda m: m.record.line)), captures)
+    return Hit(signature, _ordered(alive), captures)
+
+
+def _ordered(matches: tuple[Match, ...]) -> tuple[Match, ...]:
+    """By line; but of one traceback the line of the first pattern leads: patterns stand from the telling to the general."""
+    by_line = sorted(matches, key=lambda m: m.record.line)
+    first = by_line[0].failure
+    if first is None:
+        return tuple(by_line)
+    best = min((m for m in by_line if m.failure is first), key=lambda m: (m.pattern, m.record.line))
+    return (best, *(m for m in by_line if m is not best))
 
 
 def _stands(run: Run, match: Match, fatal: set[int]) -> bool:
@@ -76,7 +86,9 @@ def _stands(run: Run, match: Match, fatal: set[int]) -> bool:
         return True
     if match.failure is not None:
         return id(match.failure) in fatal
-    lasting = bool(match.signature.when.also) or "kernel" in pattern_of(match).kinds or match.signature.when.at_least > 1
+    lasting = (
+        bool(match.signature.when.also) or "kernel" in pattern_of(match).kinds or match.signature.when.at_least > 1
+    )
     return lasting or match.epoch == run.epoch
 
 
@@ -90,7 +102,7 @@ def _fits(run: Run, match: Match) -> bool:
         if when.not_frames and re.search(when.not_frames, frames):
             return False
     if when.stages or when.draft is not None:
-        stage, draft = place_of(run, match)
+        stage, draft = place_of(run, match, usual=None)
         if when.stages and stage not in when.stages:
             return False
         if when.draft is not None and draft != when.draft:
@@ -98,12 +110,12 @@ def _fits(run: Run, match: Match) -> bool:
     return True
 
 
-def place_of(run: Run, match: Match) -> tuple[str, bool]:
-    """Stage and draft of a match: by the frames of its traceback, else by the signature, else by what the rank said last."""
+def place_of(run: Run, match: Match, *, usual: str | None) -> tuple[str, bool]:
+    """Stage and draft of a match: by the frames of its traceback, else the usual stage, else by what the rank said last."""
     failure = match.failure or following(run, match)
     if failure:
-        return place_of_failure(run, failure, match.signature.stage, (match.stage, match.draft))
-    return match.signature.stage or match.stage, match.draft
+        return place_of_failure(run, failure, usual, (match.stage, match.draft))
+    return usual or match.stage, match.draft
 
 
 def following(run: Run, match: Match) -> Failure | None:
@@ -118,6 +130,8 @@ def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[
     frames = failure.frame_text()
     told = stages.stage_of_frames(frames, ready=run.ready)
     draft = stages.draft_of_frames(frames) and said[0] not in ("serving", "warmup")
+    if usual in ("import", "args") and (failure.rank or "Scheduler" in failure.head):
+        usual = None  # a scheduler is beyond that
     stage = told or usual or said[0]
     if told == "load-weights" and draft and said[1] is False and said[0] == "post-load":
         return told, True
@@ -135,10 +149,19 @@ def is_echo(failure: Failure) -> bool:
     return any(endings.ECHO.search(t) for t in texts)
 
 
+def same_death(one: Failure, other: Failure) -> bool:
+    """Whether two ranks died alike: one text is the cut beginning of the other, or the innermost frames are the same."""
+    if one.root is None or other.root is None:
+        return False
+    if other.root.text.startswith(one.root.text) and len(one.root.text) > 12:
+        return True
+    return len(one.frames) > 3 and one.parts[0].frames[-3:] == other.parts[0].frames[-3:] and one.kind() == other.kind()
+
+
 def finding_of(run: Run, hit: Hit, release: str | None) -> Finding:
     """The finding that a person reads: title and advice filled with what the lines captured."""
     first = hit.matches[0]
-    stage, draft = place_of(run, first)
+    stage, draft = place_of(run, first, usual=hit.signature.stage)
     ranks = {m.record.rank or (m.failure.rank if m.failure else None) for m in hit.matches}
     return Finding(
         id=hit.signature.id,
@@ -157,7 +180,12 @@ def finding_of(run: Run, hit: Hit, release: str | None) -> Finding:
 def _shown(match: Match) -> Evidence:
     """The line itself; for a line of source code in a traceback, the exception that it raised."""
     raised = match.failure.parts[-1].raised or match.failure.root if match.failure else None
-    if match.failure and raised and match.record.kind in (records.CODE, records.FRAME) and "code" in pattern_of(match).kinds:
+    if (
+        match.failure
+        and raised
+        and match.record.kind in (records.CODE, records.FRAME)
+        and "code" in pattern_of(match).kinds
+    ):
         return Evidence("log", raised.text[:2000], raised.line, match.failure.rank, match.failure.time)
     return evidence_of(match.record, match.failure)
 

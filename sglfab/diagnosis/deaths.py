@@ -104,7 +104,9 @@ def _dead(judge: Judge) -> tuple[Evidence, str | None]:
     return Evidence("process", f"{role} {title} (pid {pid}) is gone{how}", rank=rank), rank
 
 
-def _from(judge: Judge, id_: str, evidence: tuple[Evidence, ...], *, confidence: str, title: str | None = None) -> Finding:
+def _from(
+    judge: Judge, id_: str, evidence: tuple[Evidence, ...], *, confidence: str, title: str | None = None
+) -> Finding:
     signature: Signature = judge.catalogue[id_]
     stage, draft = judge.log.run.progress.overall()
     ranks = {e.rank for e in evidence if e.rank}
@@ -137,7 +139,13 @@ def _xid(judge: Judge) -> Finding:
 
 def _stopped(judge: Judge, status: ExitStatus) -> Finding:
     signal = f" by {status.signal}" if status.signal else ""
-    return _from(judge, KILLED, (_dead(judge)[0],), confidence="medium", title=f"the server was stopped{signal} (exit code {status.code})")
+    return _from(
+        judge,
+        KILLED,
+        (_dead(judge)[0],),
+        confidence="medium",
+        title=f"the server was stopped{signal} (exit code {status.code})",
+    )
 
 
 def _unknown(judge: Judge, status: ExitStatus | None, said: LogVerdict | None = None) -> Finding:

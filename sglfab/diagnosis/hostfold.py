@@ -175,7 +175,9 @@ class HostFold:
             self.foreign = self.foreign_since = None
         elif ours is False:
             self.foreign_since = t if self.foreign_since is None else self.foreign_since
-            self.foreign = f"pid {owner.get('pid')} of {owner.get('user') or '?'}: {str(owner.get('cmdline') or '')[:120]}"
+            self.foreign = (
+                f"pid {owner.get('pid')} of {owner.get('user') or '?'}: {str(owner.get('cmdline') or '')[:120]}"
+            )
         elif ours:
             self.foreign = self.foreign_since = None
 

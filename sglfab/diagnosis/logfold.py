@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 
 from sglfab.diagnosis.catalogue import Catalogue
-from sglfab.diagnosis.run import Run, begins
+from sglfab.diagnosis.run import Run, another_start, begins
 from sglfab.logs import bars, records
 from sglfab.logs.envelope import Unwrapper
 from sglfab.logs.lines import LineSplitter
+from sglfab.logs.quotation import Quotation
 
 
 class LogFold:
@@ -22,6 +23,7 @@ class LogFold:
         self.resets: list[str] = []
         self._lines = LineSplitter()
         self._unwrapper = Unwrapper()
+        self._quotation = Quotation()
 
     def feed(self, chunk: bytes) -> None:
         self.bytes += len(chunk)
@@ -41,8 +43,9 @@ class LogFold:
             return self
         done = copy.copy(self)
         done.run = copy.deepcopy(self.run, {id(self.catalogue): self.catalogue})
-        done._unwrapper = copy.deepcopy(self._unwrapper)  # noqa: SLF001  # a copy of ourselves
-        done._line(self._lines.number, rest)  # noqa: SLF001
+        done._quotation = copy.copy(self._quotation)  # a copy of ourselves
+        done._unwrapper = copy.deepcopy(self._unwrapper)  # a copy of ourselves
+        done._line(self._lines.number, rest)
         return done
 
     def pending_bar(self) -> bars.Bar | None:
@@ -51,8 +54,14 @@ class LogFold:
         return bars.parse(rest.decode("utf-8", "replace").rpartition("\r")[2]) if rest else None
 
     def _line(self, number: int, line: bytes) -> None:
-        for record in records.parse(number, self._unwrapper.unwrap(line)):
+        for record in self._quotation.mark(records.parse(number, self._unwrapper.unwrap(line))):
             if begins(record, self.run):
-                self.run = Run(self.catalogue, first_line=record.line)
-                self.earlier += 1
+                self._another(Run(self.catalogue, first_line=record.line))
+            elif failure := another_start(record, self.run):
+                after = self.run.assembler.hand_over(failure)
+                self._another(Run(self.catalogue, first_line=failure.line, assembler=after))
             self.run.feed(record)
+
+    def _another(self, run: Run) -> None:
+        self.run = run
+        self.earlier += 1

@@ -14,7 +14,9 @@ from sglfab.logs.tracebacks import Failure
 from sglfab.model import Evidence, ExitStatus, Finding
 from sglfab.sglang import stages
 
-_STRONG = re.compile(r"Assertion `.*` failed|fatal error: |^ptxas fatal|NCCL WARN(?!.*closing connection)|^Fatal Python error|^terminate called|what\(\):")
+_STRONG = re.compile(
+    r"Assertion `.*` failed|fatal error: |^ptxas fatal|NCCL WARN(?!.*closing connection)|^Fatal Python error|^terminate called|what\(\):"
+)
 _EXIT = re.compile(r"\(exit code: (-?\d+)\)|crashed with exit code (-?\d+)|^Exit code: (-?\d+)|terminated with (-?\d+)")
 
 
@@ -74,7 +76,12 @@ def _primary(run: Run, found: list[Hit], release: str | None) -> tuple[Finding |
     """The first cause: the earliest of known causes and unknown tracebacks, else an echo, else the first error line."""
     known = [h for h in found if h.signature.severity == "fatal" and h.signature.role == "cause"]
     explained = {id(m.failure) for h in known for m in h.matches if m.failure}
-    unknown = [f for f in run.failures() if id(f) not in explained and not causes.is_echo(f)]
+    known_deaths = [m.failure for h in known for m in h.matches if m.failure]
+    unknown = [
+        f
+        for f in run.failures()
+        if id(f) not in explained and not causes.is_echo(f) and not any(causes.same_death(f, k) for k in known_deaths)
+    ]
     first = known[0] if known else None
     if unknown and (first is None or unknown[0].line < first.group) and not _stopped_before(run, unknown[0]):
         return _unknown(run, unknown[0]), None
@@ -92,10 +99,12 @@ def _stopped_before(run: Run, failure: Failure) -> bool:
 
 def _unknown(run: Run, failure: Failure) -> Finding:
     """A crash that no signature knows: the first exception, or the native error that stands right before it."""
-    assert failure.root is not None  # failures() gives none without  # noqa: S101
+    assert failure.root is not None  # failures() gives none without
     said = run.progress.of(failure.rank)
     stage, draft = causes.place_of_failure(run, failure, None, said)
-    before = next((r for r in run.errors if r.line < failure.line and _STRONG.search(r.text) or _severe(r, failure)), None)
+    before = next(
+        (r for r in run.errors if (r.line < failure.line and _STRONG.search(r.text)) or _severe(r, failure)), None
+    )
     evidence: list[Evidence] = [causes.evidence_of(before)] if before else []
     root, last = failure.root, failure.parts[-1].raised or failure.root
     for raised in (root, last) if last is not root else (root,):
@@ -118,7 +127,9 @@ def _unexplained(run: Run) -> Finding | None:
     stage, draft = run.progress.overall()
     if record is None and echo and echo.root:
         stage, draft = causes.place_of_failure(run, echo, None, run.progress.of(echo.rank))
-        return _unknown_finding((Evidence("log", echo.root.text[:2000], echo.root.line, echo.rank, echo.time),), stage, draft)
+        return _unknown_finding(
+            (Evidence("log", echo.root.text[:2000], echo.root.line, echo.rank, echo.time),), stage, draft
+        )
     record = record or (first.record if first else None)
     return _unknown_finding((causes.evidence_of(record),), stage, draft) if record else None
 
@@ -146,7 +157,18 @@ def _exit_of(run: Run) -> ExitStatus | None:
     return None
 
 
-_SIGNALS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+_SIGNALS = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    3: "SIGQUIT",
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    15: "SIGTERM",
+}
 
 
 def first_end(run: Run) -> End | None:

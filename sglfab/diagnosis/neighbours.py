@@ -9,14 +9,33 @@ from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.signature import Signature
 
 _WORD = re.compile(r"[A-Za-z_]{4,}")
-_COMMON = frozenset(("error", "runtimeerror", "valueerror", "exception", "failed", "with", "this", "that", "from", "torch", "sglang", "file"))
+NEAR = 0.35
+_COMMON = frozenset(
+    (
+        "error",
+        "runtimeerror",
+        "valueerror",
+        "exception",
+        "failed",
+        "with",
+        "this",
+        "that",
+        "from",
+        "torch",
+        "sglang",
+        "file",
+    )
+)
 
 
 def nearest(catalogue: Catalogue, text: str, *, limit: int = 3) -> tuple[str, ...]:
     """Ids that share the most words with the text, best first; empty when nothing is near."""
     asked = _words(text)
-    scored = [(len(asked & (words := _signature_words(s))) / (len(words) + 4) ** 0.5, s.id) for s in catalogue.signatures.values()]
-    best = sorted((score, id_) for score, id_ in scored if score >= 0.5)
+    scored = [
+        (len(asked & (words := _signature_words(s))) / (len(words) + 4) ** 0.5, s.id)
+        for s in catalogue.signatures.values()
+    ]
+    best = sorted((score, id_) for score, id_ in scored if score >= NEAR)
     return tuple(id_ for _, id_ in reversed(best[-limit:]))
 
 

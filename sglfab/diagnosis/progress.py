@@ -73,19 +73,24 @@ class Progress:
     def of(self, rank: str | None) -> tuple[str, bool]:
         """Stage and draft of a rank; the overall ones for a rank that has said nothing."""
         state = self.ranks.get(rank or MAIN)
-        if state is None or state.passed == 0 or (not rank and self._named()):
+        if state is None or state.passed == 0 or self._up() or (not rank and self._named()):
             return self.overall()
         return state.stage, state.draft
 
     def overall(self) -> tuple[str, bool]:
         main = self.ranks.get(MAIN)
-        if main and stages.ORDER[main.stage] >= stages.ORDER["http"]:
+        if main and self._up():
             return main.stage, False
         named = self._named()
         if not named:
             return (main.stage, main.draft) if main else ("import", False)
         slowest = min(named, key=lambda s: s.passed)
         return slowest.stage, slowest.draft
+
+    def _up(self) -> bool:
+        """Whether the main process has come so far that all ranks are done."""
+        main = self.ranks.get(MAIN)
+        return main is not None and stages.ORDER[main.stage] >= stages.ORDER["http"]
 
     def views(self) -> tuple[RankProgress, ...]:
         named = sorted((k for k, s in self.ranks.items() if k and s.passed), key=_rank_key)
@@ -95,7 +100,8 @@ class Progress:
         state = self.ranks[rank]
         bar = self.bar if first and self.bar and self.bar_stage == state.stage else None
         detail = f"{bar.done:g}/{bar.total:g}" if bar else ""
-        return RankProgress(rank or "main", state.stage, state.draft, bar.progress if bar else None, detail)
+        stage, draft = self.of(rank)
+        return RankProgress(rank or "main", stage, draft, bar.progress if bar else None, detail)
 
     def _named(self) -> list[RankState]:
         return [s for k, s in self.ranks.items() if k and s.passed]

@@ -15,14 +15,11 @@ from sglfab.model import STAGES, Json
 from sglfab.project import Project
 
 _LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_KEYS = (
-    "id category title severity confidence role stage patterns when yields_to explanation advice wrong_when source transient "
-    "retired detected samples near_misses"
-).split()
-_WHEN = "stage draft frames not_frames also unless at_least ended".split()
-_PATTERN = "needle regex in".split()
-_ADVICE = "say stage draft since before".split()
-_REQUIRED = "id category title patterns advice explanation source samples near_misses".split()
+_KEYS = ["id", "category", "title", "severity", "confidence", "role", "stage", "patterns", "when", "yields_to", "explanation", "advice", "wrong_when", "source", "transient", "retired", "detected", "samples", "near_misses"]
+_WHEN = ["stage", "draft", "frames", "not_frames", "also", "unless", "at_least", "ended"]
+_PATTERN = ["needle", "regex", "in"]
+_ADVICE = ["say", "stage", "draft", "since", "before"]
+_REQUIRED = ["id", "category", "title", "patterns", "advice", "explanation", "source", "samples", "near_misses"]
 _FROM_LOG = ("patterns", "samples", "near_misses")  # not needed by what only observations of the host can show
 _CHOICES = {
     "detected": ("log", "host"),
@@ -48,13 +45,15 @@ def read(project: Project, path: Path, *, samples: bool) -> Signature:
     shown = project.shown(path)
     try:
         cut = None if samples else _SAMPLES.search(text)
-        raw = yaml.load(text[: cut.start()] if cut else text, Loader=_LOADER)  # noqa: S506  # the safe loader, in C
+        raw = yaml.load(text[: cut.start()] if cut else text, Loader=_LOADER)  # the safe loader, in C
         return _signature(raw, path, shown, text, samples=samples)
     except yaml.MarkedYAMLError as why:
         at = f"{shown}:{why.problem_mark.line + 1}" if why.problem_mark else shown
         raise InputError("signature-invalid", f"not YAML: {why.problem}", where=at, try_="fix the file") from None
     except _Bad as why:
-        raise InputError("signature-invalid", why.what, where=f"{shown}:{_line_of(text, why.key)}", try_=why.try_) from None
+        raise InputError(
+            "signature-invalid", why.what, where=f"{shown}:{_line_of(text, why.key)}", try_=why.try_
+        ) from None
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
@@ -130,8 +129,12 @@ def _pattern(raw: Json) -> Pattern:
     _known(raw, _PATTERN)
     needle = raw.get("needle")
     needles = tuple(needle) if isinstance(needle, list) else (needle,)
-    if not all(isinstance(n, str) and len(n) >= 4 for n in needles):
-        raise _Bad("a pattern needs a `needle` of at least four characters", str(needle), "needle: text that every match holds")
+    if not all(isinstance(n, str) and len(n) >= 3 for n in needles):
+        raise _Bad(
+            "a pattern needs a `needle` of at least three characters",
+            str(needle),
+            "needle: text that every match holds",
+        )
     kinds = tuple(raw.get("in") or DEFAULT_KINDS)
     for kind in kinds:
         if kind not in KINDS:

@@ -48,6 +48,7 @@ class Run:
     def feed(self, record: Record) -> None:
         before = self.epoch
         placed = self.assembler.feed(record)
+        record = placed.record if placed else record
         told = placed is None and self.progress.feed(record)
         if told or record.kind == records.RUNTIME:
             self.last_life = record.line
@@ -82,6 +83,14 @@ class Run:
         if any(mark in frames for mark in _DEAD_MAIN):
             return True
         return self.last_life <= failure.line
+
+    def maybe_over(self) -> bool:
+        """A cheap hint that the run may have ended."""
+        return bool(self.ends) or bool(self.assembler.failures)
+
+    def over_before(self, line: int) -> bool:
+        """Whether an end, or a traceback that ended a process, stands before a line."""
+        return any(e.record.line < line for e in self.ends) or any(f.line < line for f in self.failures())
 
     def ended(self) -> bool:
         return bool(self.ends) or bool(self.failures())
@@ -132,9 +141,20 @@ def looks_wrong(record: Record) -> bool:
 
 def begins(record: Record, run: Run) -> bool:
     """Whether a record starts another run in the same file."""
-    if record.kind == records.ARGS:
-        seen = run.progress.ranks.get("")
-        return bool(run.args) and not record.repeated and (run.ended() or any(k for k in run.progress.ranks) or bool(seen and seen.passed > 1))
-    if record.kind in (records.PLAIN, records.USAGE, records.LOG) and (run.ends or run.assembler.failures):
+    if record.kind == records.ARGS and not record.repeated:
+        far = any(k for k in run.progress.ranks) or run.progress.ready
+        return run.ended() or (bool(run.args) and far)
+    if record.rank is None and record.kind in (records.PLAIN, records.USAGE, records.LOG) and run.maybe_over():
         return stages.BEGINNINGS.search(record.text) is not None and run.ended()
     return False
+
+
+def another_start(record: Record, run: Run) -> Failure | None:
+    """The traceback of a start that failed at once, in a file whose former run was already over when it began."""
+    failure = run.assembler.current
+    if failure is None or failure.rank or failure.head or failure.root or record.kind != records.PLAIN:
+        return None
+    if not run.over_before(failure.line):
+        return None
+    stage = stages.stage_of_frames(failure.frame_text(), ready=False)
+    return failure if stage in ("import", "args") else None

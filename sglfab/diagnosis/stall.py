@@ -29,10 +29,14 @@ def stopped_while_serving(judge: Judge, now_s: float) -> Outcome | None:
         return None
     allowed = judge.expect.allowance_s("serving")
     stopped = _stopped(judge, now_s, allowed)
-    if stopped and (host.healthy_t is None or now_s - host.healthy_t >= min(allowed, max(host.stopped_since.values(), default=0))):
+    if stopped and (
+        host.healthy_t is None or now_s - host.healthy_t >= min(allowed, max(host.stopped_since.values(), default=0))
+    ):
         since = min(host.stopped_since[p.pid] for p in stopped)
         if host.healthy_t is None or host.healthy_t <= since + 1.0:
-            return Outcome("stuck", _finding(judge, "hang.rank_stopped", "serving", _stopped_evidence(judge, stopped, now_s)))
+            return Outcome(
+                "stuck", _finding(judge, "hang.rank_stopped", "serving", _stopped_evidence(judge, stopped, now_s))
+            )
     if host.unanswered_since is not None and now_s - host.unanswered_since >= allowed:
         idle = _idle(judge, now_s, allowed)
         if idle:
@@ -55,7 +59,10 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     flat = _flat_signals(judge, now_s, allowed)
     if not flat:
         return None
-    log = Evidence("log", f"no new line for {now_s - (judge.log_t or 0.0):.0f} s; the last one: {run.last.shown[:200] if run.last else ''}")
+    log = Evidence(
+        "log",
+        f"no new line for {now_s - (judge.log_t or 0.0):.0f} s; the last one: {run.last.shown[:200] if run.last else ''}",
+    )
     evidence = (log, *(Evidence(source, text) for source, text in flat))
     return Outcome("stuck", _finding(judge, _IDS.get(stage, "hang.loading"), stage, evidence))
 
@@ -76,7 +83,10 @@ def _flat_signals(judge: Judge, now_s: float, allowed: float) -> list[tuple[str,
         return []  # a spinning rank needs both other signals
     if reads >= 2 * allowed and gpu >= 2 * allowed:
         return [
-            ("process", f"nothing read from disk for {reads:.0f} s, and no compiler at work, while ranks use CPU: they wait in a loop"),
+            (
+                "process",
+                f"nothing read from disk for {reads:.0f} s, and no compiler at work, while ranks use CPU: they wait in a loop",
+            ),
             ("gpu", f"GPU memory unchanged for {gpu:.0f} s"),
         ]
     return []
@@ -84,7 +94,11 @@ def _flat_signals(judge: Judge, now_s: float, allowed: float) -> list[tuple[str,
 
 def _stopped(judge: Judge, now_s: float, allowed: float) -> list[Process]:
     host = judge.host
-    return [host.processes[pid] for pid, since in host.stopped_since.items() if pid in host.processes and now_s - since >= allowed]
+    return [
+        host.processes[pid]
+        for pid, since in host.stopped_since.items()
+        if pid in host.processes and now_s - since >= allowed
+    ]
 
 
 def _idle(judge: Judge, now_s: float, allowed: float) -> list[Process]:
@@ -100,7 +114,11 @@ def _idle(judge: Judge, now_s: float, allowed: float) -> list[Process]:
 def _stopped_evidence(judge: Judge, stopped: list[Process], now_s: float) -> tuple[Evidence, ...]:
     host = judge.host
     lines = tuple(
-        Evidence("process", f"{p.title} (pid {p.pid}) is stopped (state T) since {now_s - host.stopped_since[p.pid]:.0f} s", rank=rank_of_title(p.title))
+        Evidence(
+            "process",
+            f"{p.title} (pid {p.pid}) is stopped (state T) since {now_s - host.stopped_since[p.pid]:.0f} s",
+            rank=rank_of_title(p.title),
+        )
         for p in stopped
     )
     return (*lines, _health_evidence(judge, now_s)) if host.health else lines
@@ -108,7 +126,11 @@ def _stopped_evidence(judge: Judge, stopped: list[Process], now_s: float) -> tup
 
 def _idle_evidence(judge: Judge, idle: list[Process], now_s: float) -> tuple[Evidence, ...]:
     lines = tuple(
-        Evidence("process", f"{p.title} (pid {p.pid}) used no CPU for {judge.host.cpu_by_pid[p.pid].flat_s(now_s) or 0:.0f} s", rank=rank_of_title(p.title))
+        Evidence(
+            "process",
+            f"{p.title} (pid {p.pid}) used no CPU for {judge.host.cpu_by_pid[p.pid].flat_s(now_s) or 0:.0f} s",
+            rank=rank_of_title(p.title),
+        )
         for p in idle
     )
     return (_health_evidence(judge, now_s), *lines)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from sglfab.diagnosis.catalogue import Catalogue
@@ -15,42 +14,15 @@ from sglfab.errors import InputError
 from sglfab.flows import history, secrets
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Watched
+from sglfab.flows.foreign import Foreign
 from sglfab.flows.http_direct import DirectProbe
 from sglfab.flows.wait import Interrupted, wait
 from sglfab.model import Json, Plan, Verdict, WaitSettings, plan_from_json
-from sglfab.sglang import cmdline
 from sglfab.transports.host import Host
 
 API_KEY = "args.api-key"
 FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
 CHUNK_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Foreign:
-    """A server that is not ours, by what the operator named of it."""
-
-    url: str | None = None
-    log: str | None = None
-    pid: int | None = None
-    port: int | None = None
-    http_host: str = "127.0.0.1"
-
-    def __str__(self) -> str:
-        named = (("--url", self.url), ("--log", self.log), ("--pid", self.pid), ("--port", self.port))
-        return " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in named if value is not None)
-
-
-def completed(foreign: Foreign, seen: Json) -> Foreign:
-    """What inspect-pid knows of the named process fills what the operator did not name: its log and its address."""
-    http_host, port = cmdline.http_address(seen["cmdline"])
-    listening = seen["ports"][0] if seen["ports"] and port not in seen["ports"] else port
-    return replace(
-        foreign,
-        log=foreign.log or seen["log"],
-        port=foreign.port or listening,
-        http_host=http_host,
-    )
 
 
 def wait_for_run(

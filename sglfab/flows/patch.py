@@ -1,21 +1,33 @@
-"""Apply, remove and explain debug patches of a host's installed SGLang."""
+"""Apply and remove debug patches of a host's installed SGLang."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
-from sglfab.errors import ExitCode, InputError, PatchError, SglfabError
+from sglfab.errors import PatchError
 from sglfab.flows.identity import Operator
-from sglfab.model import Check, Json, PatchedFile
-from sglfab.patching.installed import DRIFTED, FOREIGN, MISSING, OURS, FileState
-from sglfab.patching.loading import load_patch_set
-from sglfab.patching.planning import Install, Refused, ServerSeen, Writing, install_from_json, plan_apply, plan_removal
-from sglfab.patching.taps import PatchSet, combine
+from sglfab.flows.patch_install import load, read
+from sglfab.flows.patch_status import PatchStatus, ServerPatch, notes_of, status
+from sglfab.model import Check, Json
+from sglfab.patching.installed import DRIFTED, FOREIGN, OURS
+from sglfab.patching.planning import Install, Refused, Writing, install_from_json, plan_apply, plan_removal
 from sglfab.project import Project
 from sglfab.transports.host import Host
+
+__all__ = [
+    "PatchStatus",
+    "Patched",
+    "Preview",
+    "ServerPatch",
+    "apply",
+    "checks",
+    "patch_debug",
+    "preview",
+    "preview_removal",
+]
+__all__ += ["remove", "status", "unpatch_debug"]
 
 WRITE_TIMEOUT_S = 120.0  # byte-compiling three large files on a busy host
 
@@ -84,41 +96,6 @@ class Patched:
         }
 
 
-@dataclass(frozen=True)
-class ServerPatch:
-    """Whether a running server has the patch. active None: it cannot be told."""
-
-    name: str
-    active: bool | None
-    why: str
-
-
-@dataclass(frozen=True)
-class PatchStatus:
-    """state: pristine, ours, unfinished (a call was killed), or foreign (also: drifted)."""
-
-    state: str
-    root: str
-    release: str
-    patch_set: str
-    files: tuple[PatchedFile, ...]
-    servers: tuple[ServerPatch, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def exit_code(self) -> ExitCode:
-        return ExitCode.PATCH if self.state == "foreign" else ExitCode.OK
-
-    def to_json(self) -> Json:
-        files = [{"path": f.path, "state": f.state, "detail": f.detail} for f in self.files]
-        servers = [{"name": s.name, "active": s.active, "why": s.why} for s in self.servers]
-        head = {"state": self.state, "root": self.root, "sglang_version": self.release, "set": self.patch_set or None}
-        return {**head, "files": files, "servers": servers, "notes": list(self.notes)}
-
-
-# --- the verbs --------------------------------------------------------------------------------------------------------
-
-
 def preview(
     project: Project,
     host: Host,
@@ -163,7 +140,7 @@ def apply(
 ) -> Patched:
     """Apply the sets, all files or none; idempotent. The caller holds the install lock. Raises as `preview`."""
     seen = preview(project, host, names, sglang_path=sglang_path, replaces=replaces)
-    notes = _notes(seen.install)
+    notes = notes_of(seen.install)
     if seen.writing.idle:
         return _done("already-patched", seen, seen.install.manifest.to_json() if seen.install.manifest else None, notes)
     _write(host, seen, operator)
@@ -179,7 +156,7 @@ def remove(
     seen = preview_removal(project, host, sglang_path=sglang_path)
     if not seen.writing.idle:
         _write(host, seen, operator)
-    return _done("restored" if seen.changes else "already-pristine", seen, None, _notes(seen.install))
+    return _done("restored" if seen.changes else "already-pristine", seen, None, notes_of(seen.install))
 
 
 def patch_debug(
@@ -194,56 +171,6 @@ def unpatch_debug(project: Project, host: Host, *, operator: Operator, sglang_pa
     """`remove` under the install lock. Raises LockedError (9) as well."""
     with _locked(project, host, sglang_path, operator, "unpatch-debug"):
         return remove(project, host, sglang_path=sglang_path, operator=operator)
-
-
-def status(project: Project, host: Host, *, sglang_path: str | None = None) -> PatchStatus:
-    """Each file's state, and whether each running server was started with the patch."""
-    install = read(project, host, (), sglang_path=sglang_path)
-    states = install.states
-    return PatchStatus(
-        state=_overall(install, states.values()),
-        root=install.root,
-        release=install.release,
-        patch_set=_set_name(install, states.values()),
-        files=tuple(PatchedFile(path, _word(state), _detail(state)) for path, state in states.items()),
-        servers=tuple(_server(server, install) for server in install.servers),
-        notes=_notes(install),
-    )
-
-
-# --- patch sets and installs ------------------------------------------------------------------------------------------
-
-
-def load(project: Project, names: Sequence[str]) -> PatchSet:
-    """The named sets as one. Raises InputError patch-set-unknown, patch-set-invalid."""
-    if not names:
-        raise InputError("patch-set-unknown", "no patch set is named", try_=", ".join(project.names("patches")))
-    return combine(tuple(_load(project, name) for name in dict.fromkeys(names)))
-
-
-def _load(project: Project, name: str) -> PatchSet:
-    path = project.find("patches", name)
-    if path is None:
-        known = ", ".join(project.names("patches"))
-        raise InputError("patch-set-unknown", f"no patch set {name!r}", where="configs/patches/", try_=known)
-    return load_patch_set(name, project.read(path), file=project.shown(path))
-
-
-def _known_modules(project: Project) -> tuple[str, ...]:
-    """Every file that any set of this project patches; a set that does not load is somebody's work in progress."""
-    modules: dict[str, None] = {}
-    for name in project.names("patches"):
-        try:
-            modules |= dict.fromkeys(_load(project, name).modules)
-        except SglfabError:
-            continue
-    return tuple(modules)
-
-
-def read(project: Project, host: Host, modules: Sequence[str], *, sglang_path: str | None) -> Install:
-    """The install as the host sees it now. Raises InputError sglang-not-found."""
-    files = list(dict.fromkeys([*modules, *_known_modules(project)]))
-    return install_from_json(host.call("patch-read", {"sglang_path": sglang_path, "files": files}))
 
 
 def _reread(host: Host, seen: Preview) -> Json:
@@ -268,9 +195,6 @@ def _locked(project: Project, host: Host, sglang_path: str | None, operator: Ope
         yield
 
 
-# --- refusals and words -----------------------------------------------------------------------------------------------
-
-
 def _accepted(plan: Writing | Refused, install: Install) -> Writing:
     if isinstance(plan, Writing):
         return plan
@@ -282,8 +206,17 @@ def _accepted(plan: Writing | Refused, install: Install) -> Writing:
         "patch-conflict",
         f"{path}: {conflict.reason}{more}",
         where=f"{install.root}/sglang/{path} (SGLang {install.release})",
-        try_=f"{nearest}fab patch-status; nothing was written",
+        try_=f"{nearest}nothing was written; fab patch-status; {_way_out(install, path)}",
     )
+
+
+def _way_out(install: Install, path: str) -> str:
+    state = install.states[path]
+    if state.kind in (FOREIGN, DRIFTED) and not install.editable:
+        return f"a reinstall of the same wheel (pip install --force-reinstall --no-deps) brings back {install.release}"
+    if state.kind == OURS:
+        return "fab unpatch-debug"
+    return "docs/runbooks/read-the-debug-trace.md"
 
 
 def _refuse_while_starting(install: Install, replaces: Collection[str]) -> None:
@@ -309,69 +242,6 @@ def _done(verb: str, seen: Preview, manifest: Json, notes: tuple[str, ...]) -> P
         manifest=manifest,
         notes=notes,
     )
-
-
-def _notes(install: Install) -> tuple[str, ...]:
-    manifest, states = install.manifest, install.states
-    notes = []
-    if install.editable:
-        notes.append("a source install: there is no RECORD, so only what we recorded ourselves can be compared with")
-    if manifest and manifest.unfinished:
-        notes.append(f"a former call was killed while {manifest.state} {manifest.set_name}")
-    elif manifest and all(states[e.path].kind == "pristine" for e in manifest.entries if e.path in states):
-        notes.append(f"{manifest.set_name} was applied once; SGLang was installed anew since")
-    if manifest and manifest.absent:
-        notes.append(f"not in this release: {', '.join(manifest.absent)}")
-    return tuple(notes)
-
-
-def _overall(install: Install, states: Collection[FileState]) -> str:
-    kinds = {state.kind for state in states}
-    if kinds & {FOREIGN, DRIFTED}:
-        return "foreign"
-    if install.manifest and install.manifest.unfinished:
-        return "unfinished"
-    if OURS not in kinds:
-        return "pristine"
-    patched = {path for path, state in install.states.items() if state.kind == OURS}
-    named = {entry.path for entry in install.manifest.entries} if install.manifest else patched
-    return "ours" if patched == named else "unfinished"
-
-
-def _set_name(install: Install, states: Collection[FileState]) -> str:
-    found = (state.footer.set_name for state in states if state.footer)
-    return next(found, install.manifest.set_name if install.manifest and install.manifest.unfinished else "")
-
-
-def _word(state: FileState) -> str:
-    return FOREIGN if state.kind == DRIFTED else state.kind
-
-
-def _detail(state: FileState) -> str:
-    if state.kind == DRIFTED:
-        return f"ours, but drifted: {state.detail}"
-    return state.detail if state.kind != MISSING else "not in this release"
-
-
-def _server(server: ServerSeen, install: Install) -> ServerPatch:
-    patched = [file.mtime for file in install.files if install.state(file).kind == OURS]
-    started = _clock(server.start_wall, install.now_wall)
-    if not patched:
-        return ServerPatch(server.name, False, f"server started {started}; no patch is applied")
-    when = f"patched {_clock(max(patched), install.now_wall)}, server started {started}"
-    if server.start_wall < max(patched):
-        return ServerPatch(server.name, False, f"{when}: not active, restart")
-    if server.traced is None:
-        return ServerPatch(server.name, None, f"{when}; its environment is not readable for you")
-    if not server.traced:
-        return ServerPatch(server.name, False, f"{when}, but not to trace: inert")
-    return ServerPatch(server.name, True, f"{when}, to trace")
-
-
-def _clock(wall: float, now_wall: float) -> str:
-    """Time of day; with the date when it was another day."""
-    then, now = datetime.fromtimestamp(wall), datetime.fromtimestamp(now_wall)
-    return then.strftime("%H:%M:%S" if then.date() == now.date() else "%Y-%m-%d %H:%M")
 
 
 def _absent(taps: Sequence[str]) -> str:

@@ -35,12 +35,14 @@ class _Follow:
     began: float = field(init=False)
     now: float = 0.0
     offset: int | None = None
+    lost_s: float | None = None  # when the connection was lost, until something is heard again
 
     def __post_init__(self) -> None:
         self.began = self.clock.now_s()
 
     def feed(self, event: Mapping[str, Json], shift: float) -> Verdict:
         kind, data = event["kind"], event["data"]
+        self.lost_s = None
         self.now = max(self.now, event["t"] + shift)
         if kind == "log":
             self.offset = data["offset"] + len(data["data"].encode("utf-8", "surrogateescape"))
@@ -75,7 +77,7 @@ def wait(
                 report(
                     Said(f"connection to {host.label} lost ({why}); the server is untouched, reconnecting", "warning")
                 )
-                if not _reconnect(host, reconnect_s, clock):
+                if not _reconnect(host, follow, reconnect_s):
                     gap = f"{host.label}: no connection for {reconnect_s:.0f} s; the server there is untouched"
                     known = judge.verdict(follow.now)
                     return replace(known, verdict="unreachable", gaps=(*known.gaps, gap))
@@ -99,13 +101,19 @@ def _follow_once(
     raise ChannelLost("the watcher on the host ended")
 
 
-def _reconnect(host: Host, reconnect_s: float, clock: Clock) -> bool:
-    until = clock.now_s() + reconnect_s
-    while clock.now_s() < until:
+def _reconnect(host: Host, follow: _Follow, reconnect_s: float) -> bool:
+    """Try, at least once, until reconnect_s after the loss; a host that ends every watcher is as good as lost."""
+    again = follow.lost_s is not None
+    if follow.lost_s is None:
+        follow.lost_s = follow.clock.now_s()
+    while True:
+        if again:
+            follow.clock.sleep(RETRY_S)
+        if again and follow.clock.now_s() - follow.lost_s >= reconnect_s:
+            return False
+        again = True
         try:
             host.reconnect()
-            host.call("facts", {}, timeout_s=IDLE_S)
             return True
-        except (UnreachableError, ChannelLost, ChannelIdle):
-            clock.sleep(RETRY_S)
-    return False
+        except UnreachableError:
+            continue

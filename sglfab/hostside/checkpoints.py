@@ -27,7 +27,7 @@ def describe_path(path: str, cwd: Optional[str]) -> Dict[str, Any]:
         "cut_files": [],
     }
     if kind == "file":
-        found.update(size_bytes=os.path.getsize(place), cut_files=[path] if is_cut(place) else [])
+        found.update(size_bytes=_size(place), cut_files=[path] if is_cut(place) else [])
     if kind == "dir":
         found.update(_describe_dir(place))
     return found
@@ -58,10 +58,17 @@ def _describe_dir(place: str) -> Dict[str, Any]:
     weights = [path for path in sorted(files) if path.endswith(".safetensors")]
     return {
         "config": read_json(os.path.join(place, "config.json"), _CONFIG_MAX),
-        "size_bytes": sum(os.path.getsize(path) for path in files),
+        "size_bytes": sum(map(_size, files)),
         "missing_shards": sorted(_wanted_shards(place) - {os.path.basename(path) for path in files}),
         "cut_files": [os.path.basename(path) for path in weights if is_cut(path)],
     }
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0  # it went away just now
 
 
 def _wanted_shards(place: str) -> Set[str]:

@@ -8,7 +8,7 @@ goes to stdout as one JSON line; after that it holds neither.
 
 from __future__ import annotations
 
-import ctypes
+import importlib
 import json
 import os
 import signal
@@ -68,8 +68,9 @@ def _ignore(number: int, frame: object) -> None:
 
 def _become_subreaper() -> None:
     try:
+        ctypes = importlib.import_module("ctypes")  # some builds of Python have none
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    except (OSError, AttributeError):
+    except (ImportError, OSError, AttributeError):
         sys.stderr.write("prctl is not there: orphans of the server will not be reaped here\n")
 
 

@@ -64,7 +64,9 @@ def manifest_path(state: str, root: str) -> str:
 
 def _key(root: str) -> str:
     """By the real path: two interpreters that share one site-packages share manifest and lock."""
-    return hashlib.sha256(os.path.realpath(root).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return hashlib.sha256(
+        os.path.realpath(os.path.join(root, "sglang")).encode("utf-8", "surrogateescape")
+    ).hexdigest()[:32]
 
 
 def _holder(request: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 from typing import Any, Dict, Iterator, List, Optional
@@ -40,17 +41,21 @@ def is_sglang(argv: List[str]) -> bool:
 
 
 def _uses(pid: int, root: str) -> bool:
-    """By PYTHONPATH, by the interpreter's prefix, or by a library of the same site-packages that is mapped."""
-    argv, environ = arguments(pid), _environ(pid)
-    paths = [os.path.realpath(path) for path in (environ or {}).get("PYTHONPATH", "").split(os.pathsep) if path]
-    if root in paths:
-        return True
-    if any(os.path.isdir(os.path.join(path, "sglang", "srt")) for path in paths):
-        return False  # another copy comes first
-    prefix = os.path.dirname(os.path.dirname(os.path.abspath(argv[0]))) if "/" in argv[0] else ""
-    if len(prefix) > 1 and (root + "/").startswith(os.path.realpath(prefix) + "/"):
-        return True
+    """Whether the first sglang on its path is the one in root; where none is found: by the libraries it has mapped."""
+    for folder in _search_path(pid):
+        if os.path.isdir(os.path.join(folder, "sglang", "srt")):
+            return os.path.realpath(folder) == root
     return (" %s/" % root) in _text("/proc/%d/maps" % pid)
+
+
+def _search_path(pid: int) -> Iterator[str]:
+    """PYTHONPATH, then the site-packages of the environment that its interpreter was started from."""
+    argv, environ = arguments(pid), _environ(pid) or {}
+    yield from (path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path)
+    started_as = argv[0] if argv[0].startswith("/") else ""
+    for prefix in (os.path.dirname(os.path.dirname(started_as)), environ.get("VIRTUAL_ENV", "")):
+        if prefix:
+            yield from sorted(glob.glob(os.path.join(glob.escape(prefix), "lib", "python3*", "site-packages")))
 
 
 def _server(proc: Proc, run: Optional[str]) -> Json:

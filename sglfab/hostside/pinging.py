@@ -7,7 +7,6 @@ import sys
 import threading
 from typing import Any, Callable, Dict
 
-
 Json = Dict[str, Any]
 
 

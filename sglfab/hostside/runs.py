@@ -49,14 +49,18 @@ def load_run(state: str, run_id: str) -> Run:
 
 
 def describe(folder: str) -> Optional[Run]:
-    """run.json plus `dir`, `alive` (main's pid and start time match, and the boot), `exit` and `verdict` (or null)."""
+    """run.json plus `dir`, `alive` (main's pid and start time match, and the boot), `leftover`, `exit` and `verdict`.
+
+    leftover: main is gone, but its keeper still waits for processes of the server. exit and verdict: the files, or null.
+    """
     run = read_json(os.path.join(folder, "run.json"))
     if not isinstance(run, dict):
         return None
     here = run.get("boot_id") == boot_id()
     alive = here and living(ident_from(run.get("main"))) is not None
+    leftover = here and not alive and living(ident_from(run.get("keeper"))) is not None
     beside = {name: read_json(os.path.join(folder, name + ".json")) for name in ("exit", "verdict")}
-    return {**run, "dir": folder, "alive": alive, **beside}
+    return {**run, "dir": folder, "alive": alive, "leftover": leftover, **beside}
 
 
 def server_of(run: Run) -> Optional[Server]:
@@ -74,9 +78,12 @@ def log_of(run: Run) -> str:
 def all_runs(state: str) -> List[Run]:
     """Every readable run, newest first."""
     found = (describe(folder) for folder in _folders(state))
-    return sorted(
-        (run for run in found if run), key=lambda run: str(run.get("created_wall") or run.get("created")), reverse=True
-    )
+    return sorted((run for run in found if run), key=_created, reverse=True)
+
+
+def _created(run: Run) -> float:
+    wall = run.get("created_wall")
+    return float(wall) if isinstance(wall, (int, float)) else 0.0
 
 
 def _folders(state: str) -> List[str]:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 
 from sglfab.hostside.failure import HostError
 from sglfab.hostside.family import Server, members
-from sglfab.hostside.gpus import compute_pids
+from sglfab.hostside.gpus import compute_pids, gpus
 from sglfab.hostside.ports import on_port, ports_of
 from sglfab.hostside.processes import Ident, Proc, living, look, send, shown, title, user_of
 from sglfab.hostside.runs import load_run, server_of
@@ -24,6 +24,8 @@ _REST_S = 3.0  # after SIGTERM to the rest of the session
 _KILL_S = 10.0  # after SIGKILL: a process in an uninterruptible IO or driver call needs a while
 _PORT_S = 5.0
 _GPU_S = 20.0
+_EMPTY_SHARE = 0.02
+_LOOK_S = 1.0  # how often a wait also looks for new processes: a scan of /proc is not free
 _EXIT_FILE_S = 2.0
 
 
@@ -149,11 +151,14 @@ def _signal(procs: List[Proc], number: int) -> None:
 
 
 def _wait(done: Callable[[], bool], timeout_s: float, also: Callable[[], object] = lambda: None) -> bool:
-    until = time.monotonic() + timeout_s
+    until, look_at = time.monotonic() + timeout_s, 0.0
     while not done():
-        if time.monotonic() >= until:
+        now = time.monotonic()
+        if now >= until:
             return False
-        also()
+        if now >= look_at:
+            look_at = now + _LOOK_S
+            also()
         time.sleep(_POLL_S)
     return True
 
@@ -177,10 +182,23 @@ def _exit_status(target: Target, was_running: bool) -> Optional[Json]:
 
 
 def _gpu_free(target: Target, before: Optional[Dict[int, int]], emit: Emit) -> Optional[bool]:
-    """No GPU names one of our processes any more; None without nvidia-smi, or where it shows other pid numbers."""
-    ours = {ident.pid for ident in target.seen}
-    if before is None or not ours & set(before):
+    """No GPU names one of our processes any more, or every GPU is empty.
+
+    None without nvidia-smi, and where it shows other pid numbers (in a container) while somebody's memory is in use.
+    """
+    if before is None:
         return None
-    free = _wait(lambda: not ours & set(compute_pids() or before), _GPU_S)
+    ours = {ident.pid for ident in target.seen}
+    if not ours & set(before):
+        return _all_empty()
+    free = _wait(lambda: not ours & set(before if (now := compute_pids()) is None else now), _GPU_S)
     emit({"step": "GPU memory is free" if free else "GPU memory is still held"})
     return free
+
+
+def _all_empty() -> Optional[bool]:
+    """True when no GPU has more in use than a driver keeps for itself; None where that cannot be told."""
+    found = gpus()
+    if not found or any(gpu["used_mb"] is None or not gpu["total_mb"] for gpu in found):
+        return None
+    return True if all(gpu["used_mb"] < _EMPTY_SHARE * gpu["total_mb"] for gpu in found) else None

@@ -15,8 +15,8 @@ from sglfab.hostside.processes import living
 Json = Dict[str, Any]
 Put = Callable[[str, Json], None]
 
-_LOADING_S = 0.2  # between probes until the server has served
-_SERVING_S = 2.0  # between probes after it
+_LOADING_S = 0.2  # between probes while it does not answer 200
+_SERVING_S = 2.0  # between probes after a 200
 _REPEAT_S = 2.0  # an unchanged answer is told at most this often
 _RETRY_S, _RETRY_MAX_S = 1.0, 30.0  # between attempts at the first token
 _BODY_MAX = 4000
@@ -85,7 +85,8 @@ class HttpWatch:
             self._tell_health(answer, ours)
             if answer.state == "200" and ours is not False:
                 self._begin_first_token(ours)
-            self._closed.wait(_SERVING_S if self._served else _LOADING_S)
+            # /health makes the server generate a token each time, so a server that answers is asked less often.
+            self._closed.wait(_SERVING_S if self._served or answer.state == "200" else _LOADING_S)
 
     def _ask(self, method: str, path: str, *, timeout_s: float, body: Optional[object] = None) -> Answer:
         return ask(

@@ -9,6 +9,7 @@ from sglfab.hostside.reading import PIECE, text_of
 
 Put = Callable[[str, Dict[str, Any]], None]
 _PIECES_PER_POLL = 16  # 4 MiB: a huge old log must not keep the loop from looking at processes
+_PIECES_PER_DRAIN = 64
 _MARK_BYTES = 64
 _UTF8_TAIL = 3
 
@@ -21,22 +22,25 @@ class LogWatch:
         self._file: Optional[BinaryIO] = None
         self._offset, self._mark = offset, b""
         self._said_gap = False
+        self.behind = False  # more is there than one poll takes
 
     def poll(self) -> None:
         self._pump(_PIECES_PER_POLL)
 
     def drain(self) -> None:
-        """Everything that is there now."""
-        self._pump(1 << 30)
+        """What is there now; bounded, because everything that was put waits in memory."""
+        self._pump(_PIECES_PER_DRAIN)
 
     def _pump(self, pieces: int) -> None:
         if self._file is None and not self._open():
             return
+        self.behind = False
         try:
             pieces -= self._read(pieces)
         except OSError as error:  # a dead mount, a bad disk
             self._gap(error)
             return
+        self.behind = pieces == 0
         if pieces > 0 and self._replaced():
             self._reset("rotated")
             self._pump(pieces)

@@ -31,10 +31,12 @@ class Observations:
         self._emit, self._record = emit, record
         self._began = time.monotonic()
         self._waiting: "queue.Queue[Tuple[float, str, Json]]" = queue.Queue()
+        self._order = threading.Lock()
 
     def put(self, kind: str, data: Json) -> None:
         """From any thread."""
-        self._waiting.put((time.monotonic() - self._began, kind, data))
+        with self._order:  # so that the times in the queue never go back
+            self._waiting.put((time.monotonic() - self._began, kind, data))
 
     def flush(self, timeout_s: float) -> None:
         """Write out what waits; wait for the first for at most timeout_s."""
@@ -81,27 +83,34 @@ def watch(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
 class Turn:
     """Something that the one loop does every so often, so that what it puts keeps its order: log, processes, exit."""
 
-    def __init__(self, every_s: float, work: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        every_s: float,
+        work: Callable[[], None],
+        *,
+        only_if: Callable[[], bool] = lambda: True,
+        again: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """only_if: skipped otherwise; again: due at the very next turn of the loop."""
         self._every_s, self._work, self._due = every_s, work, 0.0
+        self._only_if, self._again = only_if, again
 
     def run(self, now: float) -> None:
-        if now >= self._due:
+        if (now >= self._due or self._again()) and self._only_if():
             self._due = now + self._every_s
             self._work()
 
 
 def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -> List[Turn]:
-    turns = []
     log = LogWatch(subject.log, int(request.get("from_offset") or 0), put) if subject.log else None
-    if log:
-        turns.append(Turn(LOG_S, log.poll))
+    turns = [Turn(LOG_S, log.poll, again=lambda: log.behind)] if log else []
     if subject.server:
         # What the server printed last is read before its end is told: the cause is judged before the consequence.
-        last_words = log.drain if log else _nothing
+        last_words, caught_up = (log.drain, lambda: not log.behind) if log else (_nothing, _yes)
         processes = ProcessWatch(subject.server, put, last_words)
-        turns.append(Turn(ALIVE_S, processes.poll))
+        turns.append(Turn(ALIVE_S, processes.poll, only_if=caught_up))
         if subject.run_dir:
-            turns.append(Turn(EXIT_S, ExitWatch(subject.run_dir, put, last_words).poll))
+            turns.append(Turn(EXIT_S, ExitWatch(subject.run_dir, put, last_words).poll, only_if=caught_up))
     if subject.run_dir and subject.patches:
         turns.append(Turn(TRACE_S, TraceWatch(subject.run_dir, put).poll))
     if subject.port:
@@ -115,6 +124,10 @@ def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -
 
 def _nothing() -> None:
     """There is no log to read first."""
+
+
+def _yes() -> bool:
+    return True
 
 
 def _start_http(subject: Subject, request: Json, put: Put, closed: threading.Event) -> None:

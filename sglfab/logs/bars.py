@@ -37,7 +37,11 @@ def parse(text: str) -> Bar | None:
     if not found:
         return None
     return Bar(
-        found["desc"].strip(), _number(found["done"]), _number(found["total"]), _clock(found["took"]), _clock(found["left"])
+        found["desc"].strip(),
+        _number(found["done"]),
+        _number(found["total"]),
+        _clock(found["took"]),
+        _clock(found["left"]),
     )
 
 

@@ -20,8 +20,12 @@ _WRAPPERS = (
     re.compile(r"^\[(?:pod/)?[a-z0-9][a-z0-9.-]*/[a-z0-9][\w./-]*\] ?"),
     re.compile(r"^[A-Za-z0-9][\w.-]{0,62} *\| ?"),
 )
-_PREFIXED = re.compile(r"^(?P<head>[^\[\]|(]{2,80}? )\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] ")
-_BARE_HEAD = re.compile(r"^(?: ?\d{1,4}: |[a-z0-9][a-z0-9.-]*(?: [a-z0-9][a-z0-9.-]*)?(?: ?[:>›|])? )$")
+# What a start-up prints first; text before it that names a pod or a task is a collector's.
+_PREFIXED = re.compile(
+    r"^(?P<head>[^\[\]|(\"'=]{2,120}? )"
+    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] |Traceback \(most recent call last\):|usage: |  File \"|/\S+\.py:\d+: \w+Warning: )"
+)
+_BARE_HEAD = re.compile(r"^(?: ?\d{1,4}: |[a-z0-9][a-z0-9.-]*(?: [›>:|])?(?: [a-z0-9][a-z0-9.-]*)?(?: ?[:>›|])? )$")
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Unwrapper:
     """Strips what collectors add. It learns one fixed head (stern, srun --label) from lines that SGLang prefixed."""
 
     def __init__(self) -> None:
-        self._heads: dict[str, int] = {}
+        self._heads: list[str] = []
 
     def unwrap(self, raw: bytes) -> Unwrapped:
         text = raw.decode("utf-8", "replace")
@@ -71,13 +75,13 @@ class Unwrapper:
         return self._strip_learned(text), False
 
     def _strip_learned(self, text: str) -> str:
-        for head, seen in self._heads.items():
-            if seen > 1 and text.startswith(head):
+        for head in self._heads:
+            if text.startswith(head):
                 return text[len(head) :]
         found = _PREFIXED.match(text)
         if not found or not _BARE_HEAD.match(found["head"]) or len(self._heads) > 8:
             return text
-        self._heads[found["head"]] = self._heads.get(found["head"], 0) + 1
+        self._heads.append(found["head"])
         return text[len(found["head"]) :]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sglfab.logs.envelope import Unwrapped
 
@@ -15,10 +15,21 @@ NATIVE, KERNEL, PLAIN, USAGE = "native", "kernel", "plain", "usage"
 
 PREFIX = r"\[(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)(?:[.,]\d+)?(?P<rank>(?: [A-Z][A-Z_]*\d+)*)\] ?"
 _PREFIXED = re.compile("^" + PREFIX)
-_GLUED = re.compile(r"(?<!^)\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z][A-Z_]*\d+)*\] |(?<=[\]C])Traceback \(most ")
+_GLUED = re.compile(
+    r"(?<!^)\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?(?: [A-Z][A-Z_]*\d+)*\] |(?<=[\]C])Traceback \(most "
+)
+# Into a frame or a line of source code, an exception line or another frame may have been written too.
+_GLUED_CODE = re.compile(
+    _GLUED.pattern
+    + r"|(?<=\S)  File \"(?=/|<)|(?<![\"'`(\[ ])(?:(?:torch|triton|safetensors\w*|requests|huggingface_hub)\.[\w.]*)?"
+    r"(?:Value|Runtime|Assertion|Type|Attribute|Key|Import|ModuleNotFound|OS|FileNotFound|Permission|NotImplemented|Index|OutOfMemory|"
+    r"Safetensor|DistBackend|DistNetwork|DistStore|Compilation|PTXAS)Error: "
+)
 _BAR = re.compile(r"\d{1,3}%(?: Completed)? ?\|")
 _BAR_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]]*)?\]")
-_ACCESS = re.compile(r'^(?:INFO: +)?[\w.:\[\]-]+(?: - -)? (?:- )?"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH) \S+ HTTP/[\d.]+" \d{3}')
+_ACCESS = re.compile(
+    r'^(?:INFO: +)?[\w.:\[\]-]+(?: - -)? (?:- )?"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH) \S+ HTTP/[\d.]+" \d{3}'
+)
 _REQUEST = re.compile(
     r"^(?:INFO: +)?(?:Receive: |Finish: |Received? (?:request|output)\b|Request \S+ (?:received|finished|aborted)|Abort(?:ed)? request|obj=|"
     r"Prompt: |Input: |User: |\{['\"](?!log['\"]))|GenerateReqInput\(|ChatCompletionRequest\("
@@ -33,7 +44,9 @@ _CHAIN = re.compile(
 )
 _TORCH = re.compile(r"^(?:\[rank(?P<rank>\d+)\]: ?)?\[(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d[.\d]* [\w.]+:\d+\] ")
 _RANKED = re.compile(r"^\[rank(?P<rank>\d+)\]:")
-_NCCL = re.compile(r"^(?:\[[\d :.-]+\] )?[\w.-]+:\d+:\d+ \[(?P<dev>\d+)\] .*?NCCL (?:WARN|INFO|ERROR)\b|^.{0,80}\bNCCL WARN\b")
+_NCCL = re.compile(
+    r"^(?:\[[\d :.-]+\] )?[\w.-]+:\d+:\d+ \[(?P<dev>\d+)\] .*?NCCL (?:WARN|INFO|ERROR)\b|^.{0,80}\bNCCL WARN\b"
+)
 _USAGE = re.compile(r"^(?:usage: | {12,}\[--| {12,}--)")
 
 
@@ -50,6 +63,7 @@ class Record:
     repeated: int = 0
     level: str = ""  # of torch's C++ log: I, W, E, F
     prefixed: bool = False
+    cut: bool = False  # another process wrote into the middle of this line: its rest comes later
 
     @property
     def source(self) -> str:
@@ -67,8 +81,10 @@ def parse(line: int, unwrapped: Unwrapped) -> Iterator[Record]:
         return
     for piece in text.split("\r") if "\r" in text else (text,):
         if piece:
-            for part in _unglue(piece):
-                yield _record(line, part, unwrapped.repeated)
+            parts = tuple(_unglue(piece))
+            for number, part in enumerate(parts, 1):
+                record = _record(line, part, unwrapped.repeated)
+                yield replace(record, cut=True) if number < len(parts) and not record.prefixed else record
 
 
 def _unglue(piece: str) -> Iterator[str]:
@@ -79,7 +95,7 @@ def _unglue(piece: str) -> Iterator[str]:
             yield piece
             return
     start = 0
-    for found in _GLUED.finditer(piece):
+    for found in (_GLUED if not piece.startswith(" ") else _GLUED_CODE).finditer(piece):
         if found.start() > start:
             yield piece[start : found.start()]
         start = found.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sglfab.logs import records
 from sglfab.logs.records import Record
@@ -15,13 +15,16 @@ _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
 _MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
 _FATAL_HEAD = re.compile(
-    r"\bhit an exception\b|^Initialization failed|^Process \S+:|scheduler.*(?:failed|exception)|worker .*(?:failed|exception)", re.I
+    r"\bhit an exception\b|^Initialization failed|^Process \S+:|scheduler.*(?:failed|exception)|worker .*(?:failed|exception)",
+    re.I,
 )
+_HARMLESS = r"ASGI application|Exception ignored in|never retrieved|Exception in callback"
 _HARMLESS_HEAD = re.compile(
-    r"ASGI application|Exception ignored in|never retrieved|Exception in callback|^Ignore import error|"
+    _HARMLESS + r"|^Ignore import error|"
     r"^(?:Failed|Fail|Warning|Error (?:in|while) (?:process|handl|generat|stream|request))|health check|/v1/|traceback for reference",
     re.I,
 )
+_PLAIN_HEAD = re.compile(_HARMLESS + r"|^Process \S+:|^Exception in thread", re.I)
 _HINTS = ("Possible solutions:", "Suggestion:", "Suggestions:")
 
 
@@ -58,6 +61,7 @@ class Failure:
     hinting: bool = False
     chained: bool = False
     after_blank: bool = False
+    held: Record | None = None  # the first part of a line that another process cut
 
     @property
     def root(self) -> Raised | None:
@@ -66,6 +70,10 @@ class Failure:
     @property
     def frames(self) -> list[tuple[str, str]]:
         return [f for p in self.parts for f in p.frames]
+
+    def kind(self) -> str:
+        """The type of the first exception."""
+        return self.root.text.partition(":")[0] if self.root else ""
 
     def frame_text(self) -> str:
         """Every frame as "file:function", one a line: what signatures search."""
@@ -78,6 +86,7 @@ class Placed:
 
     failure: Failure
     role: str
+    record: Record  # joined again where another process had cut it
 
 
 class Assembler:
@@ -94,6 +103,19 @@ class Assembler:
     def busy(self) -> bool:
         return bool(self._open)
 
+    @property
+    def current(self) -> Failure | None:
+        """The traceback that was written to last, while it is open."""
+        return self._current if self._current and self._current.open else None
+
+    def hand_over(self, failure: Failure) -> Assembler:
+        """An assembler that goes on with this traceback alone; it leaves ours."""
+        self.failures = [f for f in self.failures if f is not failure]
+        self._open = [f for f in self._open if f is not failure]
+        other = Assembler()
+        other.failures, other._open, other._current, other.count = [failure], [failure], failure, 1
+        return other
+
     def feed(self, record: Record) -> Placed | None:
         if record.kind == records.TRACEBACK:
             return self._begin(record)
@@ -104,7 +126,13 @@ class Assembler:
             self._last_plain = record if record.kind == records.PLAIN else self._last_plain
             return None
         failure = self._owner(record)
-        return Placed(failure, self._append(failure, record)) if failure else None
+        if failure is None:
+            return None
+        if record.cut:
+            failure.held = record
+            return Placed(failure, "other", record)
+        record = _joined(failure, record)
+        return Placed(failure, self._append(failure, record), record)
 
     def _begin(self, record: Record) -> Placed:
         chained = next((f for f in self._by_recency() if f.chained), None) if not record.prefixed else None
@@ -113,7 +141,7 @@ class Assembler:
             chained.parts.append(Part(record.line))
             chained.lines.append(record.text)
             self._current = chained
-            return Placed(chained, "head")
+            return Placed(chained, "head", record)
         head = self._head(record)
         failure = Failure(record.line, record.rank, record.time, head, _fatal(head), [Part(record.line)])
         self.count += 1
@@ -123,12 +151,13 @@ class Assembler:
         self._open.append(failure)
         del self._open[:-64]
         self._current = failure
-        return Placed(failure, "head")
+        return Placed(failure, "head", record)
 
     def _head(self, record: Record) -> str:
         before = record.text.partition("Traceback (most recent call last)")[0].strip()
-        if not before and self._last_plain and record.line - self._last_plain.line <= 2:
-            before = self._last_plain.text
+        last = self._last_plain
+        if not before and last and record.line - last.line <= 2 and _PLAIN_HEAD.search(last.text):
+            before = last.text
         self._last_plain = None
         return before
 
@@ -164,7 +193,7 @@ class Assembler:
             return None
         if len(candidates) > 1:
             for failure in candidates:
-                if self._awaits(failure, record.text):
+                if self._awaits(failure, (failure.held.text if failure.held else "") + record.text):
                     self._current = failure
                     return failure
             if record.kind in (records.FRAME, records.CODE, records.PLAIN):
@@ -201,7 +230,7 @@ class Assembler:
                 part.frames.append((found["file"], found["func"]))
             return "frame"
         if part.raised is None:
-            if not _RAISED.match(text) and not part.frames:
+            if not _RAISED.match(text):
                 return "other"
             part.raised = Raised(record.line, text)
             return "raised"
@@ -218,6 +247,16 @@ class Assembler:
             raised.details.append((record.line, record.text))
             return "detail"
         return "other"
+
+
+def _joined(failure: Failure, record: Record) -> Record:
+    """The whole line when its first part was held back; its number is that of the first part."""
+    held, failure.held = failure.held, None
+    if held is None:
+        return record
+    text = held.text + record.text
+    kind = records.FRAME if text.startswith('  File "') else held.kind
+    return replace(held, kind=kind, text=text, shown=text, cut=False)
 
 
 _OUTSIDE = frozenset(

@@ -71,8 +71,8 @@ def _without_footer(file: InstalledFile, entry: Entry | None) -> FileState:
             f"edited by someone: sha256 {_short(file.sha256)}, the wheel's RECORD says {_short(file.record_sha256)}",
         )
     if entry is not None and file.sha256 != entry.original_sha256:
-        detail = f"changed since it was patched: sha256 {_short(file.sha256)}, then {_short(entry.original_sha256)}"
-        return FileState(FOREIGN, detail)
+        detail = f"a source install, changed since it was patched (sha256 was {_short(entry.original_sha256)})"
+        return FileState(PRISTINE, detail)  # nothing of ours is in it, and no RECORD forbids the change
     return FileState(PRISTINE, "a source install: no RECORD to compare with")
 
 

@@ -63,24 +63,58 @@ BARS: tuple[tuple[str, str], ...] = (
 )
 BEGINNINGS = re.compile(
     r"UserWarning: 'python -m sglang\.launch_server' is|^usage: |FutureWarning: The (?:cuda\.cudart|pynvml)|"
+    r"/torch/cuda/__init__\.py:\d+: \w+Warning|^Attention backend not|^Fail to set RLIMIT|^Ignore import error when loading sglang\.srt\.multimodal|"
     r"^(?:\+ )?(?:exec )?(?:\S*/)?(?:python\S*) -m sglang\.launch_server|^(?:\+ )?sglang serve |: Started .*\.service|Scheduled restart job"
 )
 
 _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"graph_runner|capture_one|init_(?:all_|device_|\w*cuda_)?graphs|capture_cuda_graphs|piecewise"), "capture-graphs"),
-    (re.compile(r"init_torch_distributed|init_distributed_environment|initialize_model_parallel|/bootstrap\.py|:init_parallel"), "init-distributed"),
-    (re.compile(r"init_attention_backend|attention_backend_setup|attention_registry|_get_attention_backend|/layers/attention/[^\n]*:__init__"), "post-load"),
-    (re.compile(r"init_memory_pool|profile_max_num_token|kv_cache_configurator|pool_configurator|/memory_pool\.py|init_kv_cache|profile_available"), "kv-cache"),
-    (re.compile(r":load_model|:load_weights|:get_model\b|_initialize_model|model_loader/|process_weights_after_loading"), "load-weights"),
+    (
+        re.compile(r"graph_runner|capture_one|init_(?:all_|device_|\w*cuda_)?graphs|capture_cuda_graphs|piecewise"),
+        "capture-graphs",
+    ),
+    (
+        re.compile(
+            r"init_torch_distributed|init_distributed_environment|initialize_model_parallel|/bootstrap\.py|:init_parallel"
+        ),
+        "init-distributed",
+    ),
+    (
+        re.compile(
+            r"init_attention_backend|attention_backend_setup|attention_registry|_get_attention_backend|/layers/attention/[^\n]*:__init__"
+        ),
+        "post-load",
+    ),
+    (
+        re.compile(
+            r"init_memory_pool|profile_max_num_token|kv_cache_configurator|pool_configurator|/memory_pool\.py|init_kv_cache|profile_available"
+        ),
+        "kv-cache",
+    ),
+    (
+        re.compile(
+            r":load_model|:load_weights|:get_model\b|_initialize_model|model_loader/|process_weights_after_loading"
+        ),
+        "load-weights",
+    ),
     (re.compile(r"_execute_server_warmup|_wait_and_warmup|execute_warmup|_send_warmup"), "warmup"),
     (re.compile(r"event_loop|:run_batch|process_input_requests"), "serving"),
-    (re.compile(r":(?:maybe_)?init_draft_worker|_worker(?:_v2)?\.py:__init__\n(?:.*\n)*.*(?:eagle|draft|mtp)|speculative/[^\n]*:__init__"), "load-weights"),
-    (re.compile(r"prepare_server_args|from_cli_args|server_args\.py|arg_groups/|:resolve_once"), "args"),
-    (re.compile(r"tokenizer_manager|get_tokenizer|init_tokenizer|template_manager"), "args"),
+    (
+        re.compile(
+            r":(?:maybe_)?init_draft_worker|_worker(?:_v2)?\.py:__init__\n(?:.*\n)*.*(?:eagle|draft|mtp)|speculative/[^\n]*:__init__"
+        ),
+        "load-weights",
+    ),
+    (
+        re.compile(
+            r"prepare_server_args|from_cli_args|server_args\.py:(?!<module>)|arg_groups/[^\n]*:(?!<module>)|:resolve_once"
+        ),
+        "args",
+    ),
+    (re.compile(r"(?<!de)tokenizer_manager|get_tokenizer|init_tokenizer|template_manager"), "args"),
 )
 _DRAFT_FRAME = re.compile(
     r"eagle_worker|eagle_draft|draft_worker|draft_model_runner|multi_layer_eagle|llama_eagle3|kimi_k25_eagle3|_nextn\.py|eagle_info|"
-    r"mtp_worker|standalone_worker|draft_cuda_graph|draft_extend_cuda_graph"
+    r"/speculative/[^\n]*(?:worker|draft|runner|utils)|mtp_worker|standalone_worker|draft_cuda_graph|draft_extend_cuda_graph"
 )
 _IMPORT = re.compile(r":<module>")
 _MAIN_RUNS = re.compile(r":(?:run_server|launch_server|_launch_subprocesses|prepare_server_args|main|serve)\b")
@@ -96,11 +130,11 @@ def stage_of_bar(description: str) -> str | None:
 
 def stage_of_frames(frames: str, *, ready: bool) -> str | None:
     """The stage that a traceback was in, by its frames (`file:function` lines); None when they do not tell."""
+    if ready:
+        return "serving"  # a start is over once: weight updates and late imports happen while serving
     for pattern, stage in _FRAMES:
         if pattern.search(frames):
-            if stage == "serving" and not ready:
-                return "warmup"
-            return stage
+            return "warmup" if stage == "serving" else stage
     if _IMPORT.search(frames) and not _MAIN_RUNS.search(frames):
         return "import"
     return None

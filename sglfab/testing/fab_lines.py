@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fabric.main import make_program
-from invoke import Collection
+from invoke.collection import Collection
 from invoke.exceptions import Exit
 
 FENCE = re.compile(r"^\s*(```|~~~)")

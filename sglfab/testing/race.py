@@ -17,9 +17,10 @@ import urllib.error
 import urllib.request
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-FAB = str(Path(sys.executable).with_name("fab"))
+from sglfab.testing.fab import Fab
+
 WAYS = ("seed", "status", "ours")
 CRASH_PATIENCE_S = 15.0  # how long the loops may go on after the crash before they are called blind
 
@@ -48,23 +49,25 @@ class Delays:
 class Waiter:
     """One way of waiting, as a real process; `ended` is the monotonic time of its end."""
 
-    def __init__(self, way: str, argv: list[str], env: dict[str, str]) -> None:
-        self.way, self.ended = way, None
-        # Proxies would be asked by curl too; the loops get the fair chance of a clean environment.
+    def __init__(self, argv: list[str], fab: Fab) -> None:
+        self.ended: float | None = None
         self.process = subprocess.Popen(
-            argv, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            argv,
+            cwd=fab.cwd,
+            env=fab.environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-        self.output = ("", "")
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
     def _follow(self) -> None:
-        self.output = self.process.communicate()
+        self.process.wait()
         self.ended = time.monotonic()
 
-    def join(self, timeout_s: float) -> bool:
+    def join(self, timeout_s: float) -> None:
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
 
     def end(self) -> None:
         if self.process.poll() is None:
@@ -90,37 +93,31 @@ def first_200(port: int, until: float) -> float | None:
     return min(seen) if seen else None
 
 
-def waiters(run: str, port: int, env: dict[str, str]) -> dict[str, Waiter]:
+def waiters(run: str, port: int, fab: Fab) -> dict[str, Waiter]:
     return {
-        "seed": Waiter("seed", ["bash", "-c", SEED.format(port=port)], env),
-        "status": Waiter("status", ["bash", "-c", STATUS.format(port=port)], env),
-        "ours": Waiter("ours", [FAB, "wait-health", "--run", run, "--json"], env),
+        "seed": Waiter(["bash", "-c", SEED.format(port=port)], fab),
+        "status": Waiter(["bash", "-c", STATUS.format(port=port)], fab),
+        "ours": Waiter(fab.argv("wait-health", "--run", run, "--json"), fab),
     }
 
 
-def start(profile: str, env: dict[str, str]) -> tuple[str, int]:
+def start(profile: str, fab: Fab) -> tuple[str, int]:
     """Launch without waiting; run id and port."""
-    done = subprocess.run(
-        [FAB, "launch", "--profile", profile, "--no-wait", "--json"],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    run = json.loads(done.stdout)["run"]
-    listed = json.loads(fab(["status", "--run", run, "--json"], env).stdout)
-    return run, listed["runs"][0]["port"]
+    started = fab("launch", "--profile", profile, "--no-wait", "--json")
+    if started.code:
+        raise RuntimeError(str(started))
+    run = started.json["run"]
+    return run, record(run, fab)["plan"]["port"]
 
 
-def fab(words: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([FAB, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+def record(run: str, fab: Fab) -> Any:
+    return next(one for one in fab("runs", "--json").json["runs"] if one["id"] == run)
 
 
-def ready_delays(profile: str, env: dict[str, str]) -> Delays:
+def ready_delays(profile: str, fab: Fab) -> Delays:
     """From the first obtainable 200 to each way's answer. The server is left running."""
-    run, port = start(profile, env)
-    racing = waiters(run, port, env)
+    run, port = start(profile, fab)
+    racing = waiters(run, port, fab)
     try:
         reference = first_200(port, time.monotonic() + 120)
         for waiter in racing.values():
@@ -132,12 +129,12 @@ def ready_delays(profile: str, env: dict[str, str]) -> Delays:
             waiter.end()
 
 
-def crash_delays(profile: str, env: dict[str, str]) -> Delays:
+def crash_delays(profile: str, fab: Fab) -> Delays:
     """From `kill -9` of a scheduler during load to each way's answer."""
-    run, port = start(profile, env)
-    racing = waiters(run, port, env)
+    run, port = start(profile, fab)
+    racing = waiters(run, port, fab)
     try:
-        victim = scheduler_of(run, env)
+        victim = scheduler_of(run, fab)
         time.sleep(1.0)
         os.kill(victim, signal.SIGKILL)
         killed = time.monotonic()
@@ -149,7 +146,7 @@ def crash_delays(profile: str, env: dict[str, str]) -> Delays:
     finally:
         for waiter in racing.values():
             waiter.end()
-        fab(["stop", "--run", run], env)
+        fab("stop", "--run", run)
 
 
 def _delay(waiter: Waiter, since: float | None, right: int = 0) -> float | None:
@@ -158,9 +155,9 @@ def _delay(waiter: Waiter, since: float | None, right: int = 0) -> float | None:
     return round(waiter.ended - since, 3)
 
 
-def scheduler_of(run: str, env: dict[str, str]) -> int:
+def scheduler_of(run: str, fab: Fab) -> int:
     """The pid of a titled scheduler in the run's session."""
-    main = next(r for r in json.loads(fab(["runs", "--json"], env).stdout)["runs"] if r["id"] == run)["main"]["pid"]
+    main = record(run, fab)["main"]["pid"]
     until = time.monotonic() + 60
     while time.monotonic() < until:
         found = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdecimal() and _is_scheduler(p, main)]
@@ -191,10 +188,9 @@ def _cell(delay: float | None) -> str:
 
 
 def main() -> int:
-    env = dict(os.environ)
+    fab = Fab()
     profile = sys.argv[1] if len(sys.argv) > 1 else "cpu-demo"
-    rows = [ready_delays(profile, env), crash_delays(profile, env)]
-    fab(["stop", "--profile", profile], env)
+    rows = [ready_delays(profile, fab), crash_delays(profile, fab)]
     print(json.dumps([asdict(row) for row in rows], indent=1), file=sys.stderr)
     print(markdown(rows))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ Json = dict[str, Any]
 _GREETINGS = ("have", "need", "error")
 _NOISE_KEPT = 5
 _SET_PYTHON = "set `python:` in the profile"
+_NO_PROGRAM = re.compile(r"permission denied|is a directory|not an executable", re.IGNORECASE)
 _MISSING = re.compile(r"command not found|no such file|unknown command", re.IGNORECASE)
 
 
@@ -26,6 +28,16 @@ class Ended:
 
     status: int
     said: str
+
+    @property
+    def not_executable(self) -> bool:
+        """The path is there but is no program, such as the folder of a venv; csh has no 126 for that."""
+        return self.status == 126 or bool(_NO_PROGRAM.search(self.said))
+
+    @property
+    def not_found(self) -> bool:
+        """Nothing is there; a program whose library is missing ends with 127, too, but it is there."""
+        return (self.status == 127 or bool(_MISSING.search(self.said))) and "shared librar" not in self.said
 
 
 class Conversation:
@@ -41,7 +53,7 @@ class Conversation:
         try:
             greeting = self._next(_GREETINGS, idle_s)
             if greeting is not None and "need" in greeting:
-                self._channel.send(program.framed())
+                self._send(program.framed())
                 greeting = self._next(_GREETINGS, idle_s)
             return self._greeted(greeting, idle_s)
         except BaseException:
@@ -69,14 +81,24 @@ class Conversation:
         return None
 
     def _lines(self, idle_s: float) -> Iterator[bytes]:
-        try:
+        with self._located():
             yield from self._channel.lines(idle_s=idle_s)
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """A broken channel says which host it led to."""
+        try:
+            yield
         except (ChannelLost, ChannelIdle) as broken:
             broken.where = broken.where or self._where
             raise
 
     def send(self, request: Mapping[str, Any]) -> None:
-        self._channel.send(json.dumps(request).encode("ascii") + b"\n")
+        self._send(json.dumps(request).encode("ascii") + b"\n")
+
+    def _send(self, data: bytes) -> None:
+        with self._located():
+            self._channel.send(data)
 
     def next_message(self, *, idle_s: float) -> Json:
         """An event or the reply. Raises the error that hostside sent, ChannelLost, ChannelIdle."""
@@ -119,11 +141,10 @@ def _parsed(line: bytes) -> Json | None:
 
 def no_python(python: str, label: str, ended: Ended) -> InputError:
     """The error for an interpreter that did not start: missing, not executable, or something that is no Python."""
-    where = f"{python} on {label}"
-    if ended.status == 127 or _MISSING.search(ended.said):
-        return InputError("no-python", f"there is no {python} on {label}", where=where, try_=_SET_PYTHON)
-    if ended.status == 126:
-        what = f"{python} on {label} cannot be executed: {ended.said[-300:]}"
-        return InputError("no-python", what, where=where, try_=_SET_PYTHON)
-    what = f"{python} on {label} did not run our program (status {ended.status}): {ended.said[-500:]}"
+    where, said = f"{python} on {label}", ended.said[-500:]
+    if ended.not_found:
+        return InputError("no-python", f"there is no {where} ({said})", where=where, try_=_SET_PYTHON)
+    if ended.not_executable:
+        return InputError("no-python", f"{where} cannot be executed ({said})", where=where, try_=_SET_PYTHON)
+    what = f"{where} did not run our program (status {ended.status}): {said}"
     return InputError("python-failed", what, where=where, try_=f"run `{python} --version` there")

@@ -130,7 +130,7 @@ class Host:
                 self._note(talk.gap)
                 return talk
             failures.append(ended)
-            if ended.status != 126:
+            if not ended.not_executable:
                 break
         raise no_python(self.python, self.label, failures[0])
 

@@ -17,7 +17,7 @@ from sglfab.errors import UnreachableError
 from sglfab.transports.base import Channel, ChannelIdle, ChannelLost
 from sglfab.transports.lines import LineBuffer
 from sglfab.transports.ssh_address import Address, parse_address
-from sglfab.transports.ssh_connection import CHANNEL_S, Link, Route, connect_link, plan_route
+from sglfab.transports.ssh_connection import CHANNEL_S, ConnectFailed, Link, Route, connect_link, plan_route
 from sglfab.transports.ssh_errors import explained
 from sglfab.transports.ssh_features import Note
 from sglfab.transports.ssh_pulse import Pulse
@@ -107,8 +107,11 @@ class SshTransport:
     def _connect(self) -> tuple[Link, Pulse]:
         try:
             link = connect_link(self._route, self._config)
-        except (paramiko.SSHException, OSError, EOFError, UnreachableError) as error:
-            raise explained(error, self._route) from None
+        except ConnectFailed as failed:
+            error = explained(failed.error, failed.route)
+            if failed.route.address != self._route.address:
+                error.where += f", on the way to {self.label}"
+            raise error from None
         line = (link, self._pulse(link.connection.transport))
         self._lines.append(line)
         return line

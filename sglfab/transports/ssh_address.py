@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sglfab.errors import InputError
 
-_HOST = re.compile(r"[A-Za-z0-9_\[][^\s@/\\'\"`$;&|<>()]*")
+_HOST = re.compile(r"[A-Za-z0-9_:][^\s@/\\'\"`$;&|<>()\[\]]*")
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,11 @@ def parse_address(text: str) -> Address:
     """Raises InputError `bad-host`: a name that starts with a dash would be an option of ssh."""
     user, _, rest = text.removeprefix("ssh://").rstrip("/").rpartition("@")
     host, port = _split_port(rest)
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
     if not _HOST.fullmatch(host) or (port and not _is_port(port)) or user.startswith("-"):
         raise InputError("bad-host", f"{text!r} names no host", where="-H / hosts:", try_="[user@]host[:port]")
-    return Address(host.strip("[]"), user or None, int(port) if port else None)
+    return Address(host, user or None, int(port) if port else None)
 
 
 def _split_port(text: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import fabric
 import paramiko
 from paramiko.config import SSHConfig
 
-from sglfab.errors import InputError
+from sglfab.errors import InputError, SglfabError
 from sglfab.transports.local import PipedProgram
 from sglfab.transports.ssh_address import Address, parse_address
 from sglfab.transports.ssh_agent import OperatorAgent, agent_socket, wanted_keys
@@ -96,8 +96,16 @@ class Link:
             proxy.close()
 
 
+class ConnectFailed(Exception):
+    """Where on the route it failed, and with what."""
+
+    def __init__(self, route: Route, error: Exception) -> None:
+        super().__init__(str(error))
+        self.route, self.error = route, error
+
+
 def connect_link(route: Route, config: Any) -> Link:
-    """Connect, hop by hop. Raises what paramiko raises, and UnreachableError for host keys."""
+    """Connect, hop by hop. Raises ConnectFailed, and InputError for a key file of the operator's."""
     link = Link(_connection(route, config))
     through: fabric.Connection | None = None
     try:
@@ -122,7 +130,7 @@ def _connection(route: Route, config: Any) -> fabric.Connection:
         config=_quiet_config(config),
         gateway=False,
         forward_agent=False,
-        connect_timeout=int(options.first("connecttimeout") or config.timeouts.connect or CONNECT_S),
+        connect_timeout=options.number("connecttimeout") or int(config.timeouts.connect or CONNECT_S),
         connect_kwargs=_connect_kwargs(options, config),
     )
     connection.client.set_missing_host_key_policy(VerifyHostKey(options))
@@ -163,12 +171,14 @@ def _key_files(options: Options, kwargs: dict[str, Any]) -> list[str]:
     given = kwargs.get("key_filename") or []
     named = [given] if isinstance(given, str) else list(given)
     for path in named:
-        if not os.path.exists(os.path.expanduser(path)):
-            raise InputError(
-                "ssh-key-missing", f"no such key file: {path}", where="-i / connect_kwargs", try_=f"ls {path}"
-            )
+        if not _readable(os.path.expanduser(path)):
+            raise InputError("ssh-key-missing", f"no key file can be read: {path}", where="-i", try_=f"ls -l {path}")
     configured = [_key_path(path, options) for path in options.values.get("identityfile", ())]
-    return list(dict.fromkeys([*map(os.path.expanduser, named), *filter(os.path.isfile, configured)]))
+    return list(dict.fromkeys([*map(os.path.expanduser, named), *filter(_readable, configured)]))
+
+
+def _readable(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.R_OK)
 
 
 def _key_path(path: str, options: Options) -> str:
@@ -180,6 +190,13 @@ def _key_path(path: str, options: Options) -> str:
 
 
 def _open(connection: fabric.Connection, route: Route, through: fabric.Connection | None, link: Link) -> None:
+    try:
+        _reach(connection, route, through, link)
+    except (paramiko.SSHException, OSError, EOFError, SglfabError) as error:
+        raise ConnectFailed(route, error) from error
+
+
+def _reach(connection: fabric.Connection, route: Route, through: fabric.Connection | None, link: Link) -> None:
     if through is not None:
         connection.connect_kwargs["sock"] = through.transport.open_channel(
             "direct-tcpip", (connection.host, connection.port), ("", 0), timeout=CHANNEL_S
@@ -189,7 +206,20 @@ def _open(connection: fabric.Connection, route: Route, through: fabric.Connectio
         proxy = PipedProgram(_filled(route.proxy_command, connection, route))
         link.proxies.append(proxy)
         connection.connect_kwargs["sock"] = proxy.socket
-    connection.open()
+    _log_in(connection)
+
+
+def _log_in(connection: fabric.Connection) -> None:
+    """Open it. Raises AuthenticationException for whatever goes wrong once the host has proved who it is."""
+    try:
+        connection.open()
+    except (SglfabError, paramiko.AuthenticationException):
+        raise
+    except Exception as why:  # paramiko raises all kinds, a UnicodeDecodeError for instance, on a damaged key file
+        transport = connection.client.get_transport()
+        if transport is not None and transport.is_active() and transport.initial_kex_done:
+            raise paramiko.AuthenticationException(f"{why}") from why
+        raise
 
 
 def _filled(command: str, connection: fabric.Connection, route: Route) -> str:

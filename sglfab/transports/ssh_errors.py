@@ -19,10 +19,10 @@ def explained(error: Exception, route: Route) -> SglfabError:
         return error
     if isinstance(error, PasswordRequiredException):
         return _auth_failed("a key is locked by a passphrase", route, "ssh-add KEYFILE, or fab --prompt-for-passphrase")
+    if "No authentication methods" in str(error):
+        return _auth_failed("there is no key to offer", route, "ssh-add, IdentityFile in ~/.ssh/config, or fab -i KEY")
     if isinstance(error, paramiko.AuthenticationException):
         return _auth_failed(_offered(error), route, f"ssh -v {_typed(route)} true")
-    if isinstance(error, paramiko.SSHException) and "No authentication methods" in str(error):
-        return _auth_failed("there is no key to offer", route, "ssh-add, IdentityFile in ~/.ssh/config, or fab -i KEY")
     return _unreachable(_why(error, route), route)
 
 

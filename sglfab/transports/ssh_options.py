@@ -38,13 +38,20 @@ class Options:
     def flag(self, name: str) -> bool:
         return (self.first(name) or "no").lower() in ("yes", "true", "always", "on")
 
+    def number(self, name: str) -> int | None:
+        """Raises InputError `ssh-config-unreadable`; OpenSSH has checked what it resolved."""
+        found = self.first(name)
+        if found is None or found.isdigit():
+            return int(found) if found else None
+        raise _unreadable(self.address, f"{name} {found} is no number")
+
     @property
     def hostname(self) -> str:
         return (self.first("hostname") or self.address.host).strip("[]")
 
     @property
     def port(self) -> int:
-        return self.address.port or int(self.first("port") or 22)
+        return self.address.port or self.number("port") or 22
 
 
 def read_options(address: Address, config: Any) -> Options:
@@ -101,7 +108,11 @@ def _parsed(address: Address, config: Any, *, complaint: str) -> Options:
     try:
         found = config.base_ssh_config.lookup(address.host)
     except (ConfigParseError, CouldNotCanonicalize, OSError, KeyError, ValueError) as why:
-        what = f"the ssh config cannot be read for {address.host}: {complaint or why}"
-        raise InputError("ssh-config-unreadable", what, where=_USER_FILE, try_=f"ssh -G {address.host}") from None
+        raise _unreadable(address, complaint or str(why)) from None
     values = {k: tuple(v) if isinstance(v, list) else (str(v),) for k, v in found.items() if v is not None}
     return Options(address, values, resolved=False, complaint=complaint)
+
+
+def _unreadable(address: Address, why: str) -> InputError:
+    what = f"the ssh config cannot be read for {address.host}: {why}"
+    return InputError("ssh-config-unreadable", what, where=_USER_FILE, try_=f"ssh -G {address.host}")

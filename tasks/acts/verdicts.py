@@ -8,7 +8,7 @@ from sglfab.diagnosis import catalogue
 from sglfab.errors import InputError
 from sglfab.flows import history, judging
 from sglfab.flows import runs as run_flow
-from sglfab.flows.judging import Foreign
+from sglfab.flows.foreign import Foreign, completed
 from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
 from sglfab.model import WaitSettings
@@ -49,7 +49,7 @@ def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadli
         if not seat.desk.dry:
             cmdline = seat.desk.redactor.text(seen["cmdline"])
             ask(f"{verb} pid {foreign.pid} of {seen['user']}", cmdline, yes=yes)
-        foreign = judging.completed(foreign, seen)
+        foreign = completed(foreign, seen)
     if seat.desk.dry:
         return answers.dry_wait(f"{'(and adopt) ' if adopt else ''}{foreign}", seat.host.label)
     if adopt:

@@ -20,9 +20,9 @@ ROOT = HERE.parents[1]
 class Op:
     """One running operation. Leaving the `with` closes its stdin and waits for its end."""
 
-    def __init__(self, name, request, env, prefix=()):
+    def __init__(self, name, request, env, argv):
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "sglfab.hostside"],
+            argv,
             cwd=ROOT,
             env=env,
             stdin=subprocess.PIPE,
@@ -88,12 +88,13 @@ class HostProgram:
     """The host under test: a state folder and a lock folder of its own."""
 
     def __init__(self, tmp):
-        self.state, self.tmp, self.prefix = tmp / "state", tmp, ()
+        self.state, self.tmp = tmp / "state", tmp
+        self.prefix, self.program = (), (sys.executable, "-m", "sglfab.hostside")
         self.env = {**os.environ, "SGLFAB_LOCK_DIR": str(tmp / "locks")}
         self.launched = []
 
     def open(self, name, **request):
-        return Op(name, {"state_dir": str(self.state), **request}, self.env, self.prefix)
+        return Op(name, {"state_dir": str(self.state), **request}, self.env, (*self.prefix, *self.program))
 
     def call(self, name, **request):
         """(reply, error, events) of an operation that ends by itself."""

@@ -52,7 +52,7 @@ def test_a_killed_holder_holds_nothing(host):
         first.until(is_held)
         first.process.kill()
         first.process.wait()
-        assert host.ok("check", port=None, paths=[])["locks"] == []
+        assert host.ok("check", port=31000, paths=[])["locks"] == []
         with host.open("hold-locks", port=31000, install=None, **WHO) as second:
             second.until(is_held)
 
@@ -79,7 +79,7 @@ def test_what_a_dead_holder_left_is_no_lock(host, record):
     folder.mkdir()
     text = json.dumps({**WHO, "since": 1.0, **record}) if record else '{"operator": "a'
     (folder / "port-31000.json").write_text(text)
-    assert host.ok("check", port=None, paths=[])["locks"] == []
+    assert host.ok("check", port=31000, paths=[])["locks"] == []
     with host.open("hold-locks", port=31000, install=None, **WHO) as taker:
         taker.until(is_held)
 
@@ -105,7 +105,7 @@ def test_every_user_of_the_host_can_lock(host):
         first.until(is_held)
         assert stat.S_IMODE(os.stat(host.tmp / "locks").st_mode) == 0o1777
         assert stat.S_IMODE(os.stat(host.tmp / "locks" / "port-31000.json").st_mode) == 0o666
-        held = host.ok("check", port=None, paths=[])["locks"]
+        held = host.ok("check", port=31000, paths=[])["locks"]
     assert [(lock["name"], lock["operator"]) for lock in held] == [("port-31000", "ann")]
 
 
@@ -116,3 +116,10 @@ def test_a_link_in_place_of_a_lock_is_not_followed(host, tmp_path):
     (folder / "port-31000.json").symlink_to(tmp_path / "precious")
     assert host.call("hold-locks", port=31000, install=None, **WHO)[1]["code"] == "lock-unusable"
     assert (tmp_path / "precious").read_text() == "keep me"
+
+
+def test_only_the_locks_in_question_are_told(host):
+    with host.open("hold-locks", port=31000, install="/opt/x", **WHO) as first:
+        first.until(is_held)
+        assert host.ok("check", port=31001, paths=[])["locks"] == []
+        assert len(host.ok("check", port=31001, install="/opt/x", paths=[])["locks"]) == 1

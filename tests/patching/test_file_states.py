@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sglfab.patching.footer import append, sha256
 from sglfab.patching.installed import FileState, InstalledFile, state_of
@@ -72,7 +74,7 @@ CASES = {
     "half a footer": (lambda p: p[:-40], ORIGINAL, True, "drifted", Conflict),
     "an edit that nobody patched": (lambda p: EDITED, ORIGINAL, False, "foreign", Conflict),
     "an edit after the footer was cut by hand": (lambda p: EDITED, ORIGINAL, True, "foreign", Conflict),
-    "a source install, edited after it was unpatched": (lambda p: EDITED, None, True, "foreign", Conflict),
+    "a source install, edited after it was unpatched": (lambda p: EDITED, None, True, "pristine", AlreadyPristine),
     "another release was installed over the patch": (lambda p: p, EDITED, True, "drifted", Conflict),
     "a file that this release does not have": (lambda p: None, None, False, "missing", AlreadyPristine),
 }
@@ -101,7 +103,9 @@ def test_applying_writes_over_pristine_and_leaves_the_rest_alone(patched, patch_
     wanted = {"pristine": Applied, "ours": AlreadyApplied}.get(kind, Conflict)
     assert isinstance(outcome, wanted)
     if isinstance(outcome, Applied):
-        assert outcome.text == patched
+        assert outcome.text == append(
+            found.text, patch_set, MODULE, patch_set.taps_of(MODULE), modules=patch_set.modules
+        )
 
 
 def test_a_file_that_is_not_utf8_is_foreign():
@@ -173,3 +177,23 @@ def test_a_source_that_does_not_parse_fails_closed(patch_set):
 
 def test_a_required_file_that_is_not_there_fails_closed(patch_set):
     assert isinstance(fit(None, patch_set.taps_of(MODULE)), Conflict)
+
+
+@given(data=st.data())
+def test_any_edit_of_a_patched_file_is_undone_byte_for_byte_or_refused(patched, data):
+    start = data.draw(st.integers(0, len(patched)))
+    end = data.draw(st.integers(start, min(len(patched), start + 200)))
+    inserted = data.draw(
+        st.text(st.characters(blacklist_categories=("Cs",)), max_size=20) | st.just(patched[start:end])
+    )
+    edited = patched[:start] + inserted + patched[end:]
+    record = data.draw(st.sampled_from((ORIGINAL, None)), "RECORD")
+    found = file(edited, record)
+    state = state_of(found, data.draw(st.sampled_from((entry(patched), None)), "manifest"))
+    outcome = unapply(found, state)
+    if isinstance(outcome, Restored):
+        assert outcome.text == ORIGINAL
+    elif isinstance(outcome, AlreadyPristine):
+        assert edited == ORIGINAL or (record is None and "sglfab" not in edited)
+    else:
+        assert outcome.reason

@@ -469,9 +469,12 @@ def check_when_every_and_max_records_choose():
 
 
 def check_what_runs_before_any_forward_is_no_record():
-    world = World({**DRAFT, "encloses": False})
+    world = World({**DRAFT, "encloses": False}, TARGET)
     world.call("Draft", torch.ones(1))
-    assert [(line["kind"], line["role"], line["step"]) for line in world.lines] == [("setup", "draft", 0)]
+    assert world.lines == []  # the rank is not known yet, so neither is the file
+    world.call("Target", torch.ones(1))
+    found = [(line["kind"], line.get("role"), line.get("step")) for line in world.lines]
+    assert found == [("setup", "draft", 0), ("proof", None, None), ("record", "target", 1)]
 
 
 # --- it never hurts ---------------------------------------------------------------------------------------------------

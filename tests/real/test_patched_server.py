@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from sglfab.testing.fixtures import find_free_port
 from sglfab.transports.host import Host
 from sglfab.transports.local import LocalTransport
 
-pytestmark = [pytest.mark.sglang, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.sglang, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).parents[2]
 PROBE = ROOT / "sglfab" / "patching" / "probe" / "sglfab_probe.py"
@@ -31,7 +33,7 @@ SET = "eagle3-hidden-states"
 ADA = Operator("ada", "lovelace")
 PROMPTS = tuple(
     f"{word} and {word[::-1]} " * n
-    for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
+    for n, word in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
 )
 TP_SIZE, STEPS = 2, 3
 Record = Mapping[str, Any]
@@ -61,7 +63,7 @@ def story(cpu_kit: CpuKit, overlay: Overlay, tmp_path_factory: pytest.TempPathFa
         with PlainServer(
             cpu_kit, port=find_free_port(), log=folder / f"{name}.log", python=overlay.python, env=env
         ) as server:
-            server.wait_until_ready()
+            server.wait_until_ready(within_s=200)
             told.tokens[name] = [greedy(server.url, prompt) for prompt in PROMPTS]
             told.status[name] = patch.status(project, host)
             seen()
@@ -178,7 +180,7 @@ def test_the_target_captures_three_different_layers(story: Story, rank: int) -> 
 
 
 def test_the_draft_reads_what_the_target_stored(story: Story, rank: int) -> None:
-    """Joined by step: the whole tensor that LogitsProcessor stored for the target is the next input of the draft's fc."""
+    """Joined by step: what LogitsProcessor stored for the target is, as a whole, the next input of the draft's fc."""
     stored = {line["step"]: line["tensors"]["stored"] for line in records(story, rank, "logits-processor", "target")}
     inputs = [line for line in records(story, rank, "draft-model") if line["mode"] != "DECODE"]
     assert len(inputs) == len(stored) > 20
@@ -213,6 +215,16 @@ def test_both_ranks_saw_the_same(story: Story) -> None:
         ]
 
     assert seen(0) == seen(1)
+
+
+def test_the_runbooks_script_reads_it(story: Story, rank: int, tmp_path: Path) -> None:
+    """The Python of docs/runbooks/read-the-debug-trace.md, as it stands there."""
+    page = (ROOT / "docs" / "runbooks" / "read-the-debug-trace.md").read_text(encoding="utf-8")
+    script, trace = tmp_path / "script.py", tmp_path / "rank.jsonl"
+    script.write_text(page.partition("```python\n")[2].partition("```")[0])
+    trace.write_text("".join(json.dumps(line) + "\n" for line in story.lines[rank]))
+    done = subprocess.run([sys.executable, str(script), str(trace)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["accept length 4.0", "by position [1.0, 1.0, 1.0]"]
 
 
 def test_the_trace_is_nobody_elses_business(story: Story, tmp_path_factory: pytest.TempPathFactory) -> None:

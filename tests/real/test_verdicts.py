@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from sglfab.testing.cpu.plain import server_env
-from sglfab.testing.fab import Fab
+from sglfab.testing.fab import Fab, ended
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
 
@@ -38,13 +38,16 @@ class Bench:
     def launch(self, *sets: str, profile: str = "cpu-demo") -> dict[str, Any]:
         """Start without waiting; the run's record."""
         words = [word for assignment in (f"port={self.port}", *sets) for word in ("--set", assignment)]
-        code, started = self.fab.json("launch", "--profile", profile, "--no-wait", *words)
-        assert code == 0, started
-        return self.run(started["run"])
+        started = self.fab("launch", "--profile", profile, "--no-wait", "--json", *words)
+        assert started.code == 0, started
+        return self.run(started.json["run"])
 
     def run(self, run_id: str) -> dict[str, Any]:
-        _, listed = self.fab.json("runs")
-        return next(run for run in listed["runs"] if run["id"] == run_id)
+        return next(run for run in self.fab("runs", "--json").json["runs"] if run["id"] == run_id)
+
+    def verdict(self, *words: str) -> tuple[int, dict[str, Any]]:
+        done = self.fab(*words, "--json", timeout_s=180)
+        return done.code, done.json
 
     def log(self, run: dict[str, Any]) -> str:
         return (Path(run["dir"]) / "server.log").read_text(errors="replace")
@@ -98,15 +101,15 @@ def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        fab = Fab({"SGLFAB_STATE_DIR": str(folder / "state"), "SGLFAB_CPU": str(cpu_kit.root)})
+        fab = Fab(env={"SGLFAB_STATE_DIR": str(folder / "state"), "SGLFAB_CPU": str(cpu_kit.root)})
         made.append(Bench(fab, folder, port, cpu_kit))
         return made[-1]
 
     yield make
     for bench in made:
-        for run in bench.fab.json("runs")[1]["runs"]:
+        for run in bench.fab("runs", "--json").json["runs"]:
             if run["alive"]:
-                bench.fab.run("stop", "--run", run["id"], "--grace", "1")
+                bench.fab("stop", "--run", run["id"], "--grace", "1")
 
 
 @contextmanager
@@ -115,10 +118,8 @@ def waiting(bench: Bench, run: dict[str, Any], *words: str) -> Iterator[Any]:
     process = bench.fab.start("wait-health", "--run", run["id"], "--json", *words)
 
     def verdict(since: float) -> tuple[int, dict[str, Any], float]:
-        out, err = process.communicate(timeout=120)
-        took = time.monotonic() - since
-        assert out, err
-        return process.returncode, json.loads(out), took
+        done = ended(process, timeout_s=120)
+        return done.code, done.json, time.monotonic() - since
 
     try:
         yield verdict
@@ -147,20 +148,20 @@ def test_kill_9_of_a_scheduler_while_loading(benches):
 def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
     bench = benches()
     run = bench.launch("wait.allowances.serving=10")
-    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (0, "ready"), found
     stopped = bench.process(run, "sglang::scheduler_TP1")
     os.kill(stopped, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        code, found = bench.fab.json("wait-health", "--run", run["id"])
+        code, found = bench.verdict("wait-health", "--run", run["id"])
     finally:
         os.kill(stopped, signal.SIGCONT)
     assert (code, found["verdict"]) == (4, "stuck"), found
     assert found["primary"]["rank"] == "TP1"
     assert 10 <= time.monotonic() - began <= 10 + 25 + WITHIN_S + 3 * FAB_START_S
     os.kill(bench.process(run, "sglang::detokenizer"), signal.SIGKILL)
-    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (3, "crashed"), found
     assert "detokenizer" in json.dumps(found["primary"])
 
@@ -176,7 +177,7 @@ def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg
     )
     shard = models / "deepseek_v3" / "model-00002-of-00002.safetensors"
     os.truncate(shard, shard.stat().st_size // 2)
-    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (3, "crashed"), found
     assert found["primary"]["category"] == "files.corrupt"
     assert found["stage"] == "load-weights"
@@ -198,7 +199,7 @@ def test_an_unknown_flag_of_a_foreign_server_by_its_pid(benches):
             start_new_session=True,
         )
     try:
-        code, found = bench.fab.json("wait-health", "--pid", str(foreign.pid), "--yes")
+        code, found = bench.verdict("wait-health", "--pid", str(foreign.pid), "--yes")
     finally:
         foreign.wait(60)
     assert (code, found["verdict"]) == (3, "crashed"), found
@@ -213,7 +214,7 @@ def test_a_port_that_is_taken_while_loading(benches):
         foreign.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         foreign.bind(("127.0.0.1", bench.port))
         foreign.listen()
-        code, found = bench.fab.json("wait-health", "--run", run["id"])
+        code, found = bench.verdict("wait-health", "--run", run["id"])
     # Either is right: the port of our run belongs to somebody else, or SGLang has said so itself.
     assert (code, found["verdict"]) in ((3, "crashed"), (7, "unreachable")), found
     assert found["primary"]["category"] == "port.in_use"
@@ -243,9 +244,9 @@ def test_exit_json_of_a_normal_stop_is_0_and_the_verdict_says_stopped(benches):
     bench = benches()
     run = bench.launch()
     bench.until_logged(run, "The server is fired up")
-    assert bench.fab.run("stop", "--run", run["id"]).returncode == 0
+    assert bench.fab("stop", "--run", run["id"]).code == 0
     assert bench.exit_json(run)["code"] == 0
-    code, found = bench.fab.json("wait-health", "--run", run["id"])
+    code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (3, "crashed")
     assert found["primary"]["category"] == "operator.killed"
     assert "stopped" in found["primary"]["title"]

@@ -47,12 +47,11 @@ def own_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
 
 @pytest.fixture
 def reach() -> Iterator[Callable[..., Host]]:
-    """reach(sshd, "box", python=…, connect_kwargs=…): the host of that name in sshd's ssh config."""
+    """reach(sshd, "box", python=…, fabric_config=…): the host of that name in sshd's ssh config."""
     hosts: list[Host] = []
 
-    def make(sshd: Sshd, name: str = "box", *, connect_kwargs: dict[str, Any] | None = None, **settings: Any) -> Host:
-        overrides = {"connect_kwargs": connect_kwargs or {}}
-        config = fabric.Config(runtime_ssh_path=str(sshd.config), overrides=overrides)
+    def make(sshd: Sshd, name: str = "box", *, fabric_config: dict[str, Any] | None = None, **settings: Any) -> Host:
+        config = fabric.Config(runtime_ssh_path=str(sshd.config), overrides=fabric_config or {})
         hosts.append(Host(ssh.connect(name, config), **settings))
         return hosts[-1]
 

@@ -74,6 +74,13 @@ def test_a_file_that_nobody_can_read_is_an_error_of_the_operator(options) -> Non
     assert caught.value.code == "ssh-config-unreadable"
 
 
+def test_a_port_that_is_no_number_is_an_error_of_the_operator(options) -> None:
+    found = options("Port twenty\n")
+    with pytest.raises(InputError) as caught:
+        _ = found.port
+    assert (caught.value.code, "port twenty" in caught.value.what) == ("ssh-config-unreadable", True)
+
+
 def test_no_files_are_read_where_fabric_reads_none() -> None:
     config = fabric.Config(overrides={"load_ssh_configs": False})
     assert dict(read_options(parse_address("gpu1"), config).values) == {"hostname": ("gpu1",)}

@@ -8,13 +8,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sglfab.errors import UnreachableError
+from sglfab.errors import InputError, UnreachableError
 from sglfab.testing.sshd import Sshd, free_port, make_key
 from sglfab.transports.host import Host
 
@@ -101,7 +102,7 @@ WRONG = [
     ("nothing is known", "", "host-key-unknown"),
     ("other hosts are known", "gpu9 {key}\n[127.0.0.1]:1 {key}\n", "host-key-unknown"),
     ("it is excluded by name", "!*127.0.0.1*,* {key}\n", "host-key-unknown"),
-    ("it is known by a key of another kind", "[127.0.0.1]:{port} {rsa}\n", "host-key-unknown"),
+    ("it is known by a key of another kind", "[127.0.0.1]:{port} {ecdsa}\n", "host-key-unknown"),
     ("it is known by an authority", "@cert-authority [127.0.0.1]:{port} {other}\n", "host-key-unknown"),
     ("only a comment knows it", "#[127.0.0.1]:{port} {key}\n", "host-key-unknown"),
     ("another key of the plain name is no rival", "127.0.0.1 {other}\n", "host-key-unknown"),
@@ -112,7 +113,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("lines", "code"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
 def test_a_host_is_refused(sshd: Sshd, known: Callable[..., Host], tmp_path: Path, lines: str, code: str) -> None:
-    keys = {"key": host_key(sshd), "other": other_key(tmp_path), "rsa": other_key(tmp_path, "rsa")}
+    keys = {"key": host_key(sshd), "other": other_key(tmp_path), "ecdsa": other_key(tmp_path, "ecdsa")}
     error = refusal(known(lines.format(port=sshd.port, **keys)))
     assert error.code == code
     assert error.where == f"127.0.0.1:{sshd.port}"
@@ -185,7 +186,21 @@ def test_a_passphrase_that_fabric_asked_for_opens_it(
     key = make_key(tmp_path / "locked", passphrase="correct horse")
     shutil.copy(f"{key}.pub", sshd.folder / "authorized_keys")
     name = sshd.host("locked", IdentityFile=str(key))
-    assert accepted(reach(sshd, name, connect_kwargs={"passphrase": "correct horse"}))
+    assert accepted(reach(sshd, name, fabric_config={"connect_kwargs": {"passphrase": "correct horse"}}))
+
+
+GARBAGE = [
+    ("no key in it", b"hello\n"),
+    ("a broken key", b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n"),
+    ("bytes", b"\xff\x00"),
+]
+
+
+@pytest.mark.parametrize("data", [g[1] for g in GARBAGE], ids=[g[0] for g in GARBAGE])
+def test_a_key_file_with(sshd: Sshd, reach: Reach, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "garbage").write_bytes(data)
+    name = f"garbage-{len(sshd.config.read_text())}"
+    assert refusal(reach(sshd, sshd.host(name, IdentityFile=str(tmp_path / "garbage")))).code == "ssh-auth-failed"
 
 
 def test_a_second_factor_is_not_asked_for(own_sshd: Callable[..., Sshd], reach: Reach) -> None:
@@ -231,7 +246,6 @@ def test_a_host_that_says_nothing(sshd: Sshd, reach: Reach, mute: int) -> None:
 
 def test_a_port_that_is_no_ssh(sshd: Sshd, reach: Reach) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        import threading
 
         def answer() -> None:
             connection, _ = listener.accept()
@@ -249,7 +263,7 @@ def test_nothing_of_the_library_shows_on_the_screen(sshd: Sshd, mute: int) -> No
     sshd.host(f"mute-{mute}-again", Port=str(mute), ConnectTimeout="1")
     code = (
         "import fabric, sys; from sglfab.transports import ssh; from sglfab.transports.host import Host\n"
-        "from sglfab.errors import UnreachableError\n"
+        "from sglfab.errors import InputError, UnreachableError\n"
         "try: Host(ssh.connect(sys.argv[1], fabric.Config(runtime_ssh_path=sys.argv[2]))).call('ping')\n"
         "except UnreachableError: print('refused')"
     )
@@ -260,10 +274,13 @@ def test_nothing_of_the_library_shows_on_the_screen(sshd: Sshd, mute: int) -> No
 
 def test_a_login_without_a_shell(own_sshd: Callable[..., Sshd], reach: Reach) -> None:
     sshd = own_sshd("ForceCommand echo 'This account is currently not available.'; exit 1")
-    from sglfab.errors import InputError
-
     with pytest.raises(InputError, match="This account is currently not available"):
         reach(sshd).call("ping")
+
+
+def test_no_limit_in_the_config_is_not_no_limit_here(sshd: Sshd, reach: Reach, mute: int) -> None:
+    name = sshd.host(f"patient-{mute}", Port=str(mute), ConnectTimeout="0")
+    assert refusal(reach(sshd, name, fabric_config={"timeouts": {"connect": 1}})).code == "ssh-unreachable"
 
 
 def test_the_user_may_be_named_for_one_command(sshd: Sshd, reach: Reach) -> None:

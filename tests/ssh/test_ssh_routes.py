@@ -73,6 +73,14 @@ def test_a_jump_host_is_verified_too(sshd: Sshd, reach: Reach) -> None:
     assert caught.value.code == "host-key-unknown"
 
 
+def test_a_login_that_fails_on_the_way_names_the_jump_host(sshd: Sshd, reach: Reach) -> None:
+    sshd.host("closed-jump", IdentityFile="/nonexistent/key")
+    with pytest.raises(UnreachableError, match="the login on closed-jump failed") as caught:
+        works(reach(sshd, sshd.host("behind-closed", ProxyJump="closed-jump")))
+    assert caught.value.where.endswith(", on the way to behind-closed")
+    assert caught.value.try_.startswith("ssh")
+
+
 def test_a_target_that_the_jump_host_cannot_reach(sshd: Sshd, reach: Reach) -> None:
     with pytest.raises(UnreachableError, match="box cannot reach it") as caught:
         works(reach(sshd, sshd.host("dead-behind", ProxyJump="box", Port="1")))
@@ -144,12 +152,12 @@ def test_what_the_caller_gave_fabric_beats_the_config(own_sshd: Callable[..., Ss
 
 def test_fabrics_own_identity_flag(sshd: Sshd, reach: Reach) -> None:
     name = sshd.host("keyless", IdentityFile="/nonexistent/key")
-    assert works(reach(sshd, name, connect_kwargs={"key_filename": [str(sshd.key)]}))
+    assert works(reach(sshd, name, fabric_config={"connect_kwargs": {"key_filename": [str(sshd.key)]}}))
 
 
 def test_an_identity_flag_that_names_no_file_is_an_error_of_the_operator(sshd: Sshd, reach: Reach) -> None:
-    with pytest.raises(InputError, match="no such key file: /nonexistent/key") as caught:
-        works(reach(sshd, connect_kwargs={"key_filename": ["/nonexistent/key"]}))
+    with pytest.raises(InputError, match="no key file can be read: /nonexistent/key") as caught:
+        works(reach(sshd, fabric_config={"connect_kwargs": {"key_filename": ["/nonexistent/key"]}}))
     assert caught.value.code == "ssh-key-missing"
 
 

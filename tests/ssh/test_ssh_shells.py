@@ -35,6 +35,10 @@ def test_a_call_passes(shell_sshd: Sshd, reach: Callable[..., Host], tmp_path: P
     assert (state / "bin").is_dir()
 
 
+def test_the_folder_of_a_venv_is_as_good_as_its_interpreter(shell_sshd: Sshd, reach: Callable[..., Host]) -> None:
+    assert reach(shell_sshd, python=sys.prefix).call("ping", {"echo": 1})["echo"] == 1
+
+
 def test_a_missing_interpreter_is_told(shell_sshd: Sshd, reach: Callable[..., Host]) -> None:
     with pytest.raises(InputError, match="there is no /nonexistent/python3 on box") as caught:
         reach(shell_sshd, python="/nonexistent/python3").call("ping")

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FAB = Path(sys.executable).with_name("fab")
+from sglfab.testing.fab import FAB, ROOT, Fab
 
-
-def fab(*words: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(FAB), *words],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+fab = Fab()
 
 
 def test_list_shows_every_command_of_the_contract_with_a_help_line():
-    listed = json.loads(fab("--list", "-F", "json").stdout)
+    listed = json.loads(fab("--list", "-F", "json").out)
     helps = {task["name"]: task["help"] for task in listed["tasks"]}
     expected = {
         "launch", "patch-debug", "unpatch-debug", "patch-status", "wait-health", "diagnose", "stop", "restart",
@@ -39,7 +25,7 @@ def test_list_shows_every_command_of_the_contract_with_a_help_line():
 
 
 def test_help_of_launch_names_its_flags():
-    shown = fab("--help", "launch").stdout
+    shown = fab("--help", "launch").out
     for flag in ("--profile", "--set", "--dry-run", "--no-wait", "--takeover", "--deadline", "--json", "--configs"):
         assert flag in shown
 
@@ -54,6 +40,12 @@ WRONG = {
     "an unknown profile": (["render", "--profile", "eagle4"], 2, "eagle3"),
     "a port out of range": (["stop", "--port", "70000"], 2, "bad-number"),
     "a deadline that is no number": (["launch", "--profile", "eagle3", "--deadline", "soon"], 2, "bad-number"),
+    "lines that are no number": (["logs", "--lines", "some"], 2, "bad-number"),
+    "fewer runs to keep than none": (["runs", "--prune", "--keep", "-1"], 2, "bad-number"),
+    "a grace that is no number": (["stop", "--grace", "never"], 2, "bad-number"),
+    "a pid that is no number": (["wait-health", "--pid", "me"], 2, "bad-number"),
+    "--adopt without --pid": (["wait-health", "--adopt", "--url", "http://127.0.0.1:1"], 2, "adopt-needs-pid"),
+    "--set without --render": (["restart", "--set", "args.tp-size=1"], 2, "set-needs-render"),
     "no log": (["diagnose"], 2, "no-log"),
     "a log that is not there": (["diagnose", "--log", "/nonexistent/server.log"], 2, "log-unreadable"),
     "an unknown finding": (["explain", "nonsense"], 2, "nonsense"),
@@ -64,17 +56,17 @@ WRONG = {
 
 @pytest.mark.parametrize(("words", "code", "named"), WRONG.values(), ids=WRONG.keys())
 def test_wrong_words_get_an_answer_and_no_traceback(words, code, named, tmp_path):
-    done = fab(*words, env={"SGLFAB_STATE_DIR": str(tmp_path / "state")})
-    assert done.returncode == code, done.stderr
-    assert named in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    done = fab.where(SGLFAB_STATE_DIR=str(tmp_path / "state"))(*words)
+    assert done.code == code, done.err
+    assert named in done.said
+    assert "Traceback" not in done.err
     assert not (tmp_path / "state" / "runs").exists()
 
 
 def test_an_error_is_one_json_object_with_json():
     done = fab("render", "--profile", "eagle4", "--json")
-    shape = json.loads(done.stdout)
-    assert done.returncode == 2
+    shape = done.json
+    assert done.code == 2
     assert shape["verdict"] is None
     assert shape["schema"] == 1
     assert set(shape["error"]) == {"code", "what", "where", "try"}
@@ -95,9 +87,9 @@ def test_list_is_as_fast_as_twice_the_import_of_fabric():
 
 def test_a_team_uses_the_clone_from_its_own_repository(tmp_path):
     (tmp_path / "team").mkdir()
-    done = fab("-r", str(ROOT), "profiles", "--json", cwd=tmp_path / "team")
-    assert done.returncode == 0, done.stderr
-    assert "eagle3" in {row["name"] for row in json.loads(done.stdout)["profiles"]}
+    done = fab.where(cwd=tmp_path / "team")("-r", str(ROOT), "profiles", "--json")
+    assert done.code == 0, done.err
+    assert "eagle3" in {row["name"] for row in done.json["profiles"]}
 
 
 def test_a_team_imports_the_collection_beside_its_own_tasks_package(tmp_path):
@@ -110,16 +102,17 @@ def test_a_team_imports_the_collection_beside_its_own_tasks_package(tmp_path):
         "@task\ndef deploy(c):\n    'Deploy.'\n"
         f"ns = Collection(deploy)\nns.add_collection(collection({str(ROOT)!r}), name='sgl')\n"
     )
-    listed = fab("--list", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
-    assert "sgl.wait-health" in listed.stdout, listed.stderr
-    shown = fab("sgl.profiles", "--json", cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
-    assert shown.returncode == 0, shown.stderr
+    team = fab.where(cwd=tmp_path, PYTHONPATH=str(ROOT))
+    listed = team("--list")
+    assert "sgl.wait-health" in listed.out, listed.err
+    shown = team("sgl.profiles", "--json")
+    assert shown.code == 0, shown.err
 
 
 def test_a_team_folder_of_profiles_comes_first(tmp_path):
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "ours.yaml").write_text("extends: eagle3\nargs: {tp: 4}\n")
-    done = fab("render", "--profile", "ours", "--release", "0.5.12", "--json", env={"SGLFAB_CONFIGS": str(tmp_path)})
-    assert done.returncode == 0, done.stdout + done.stderr
-    argv = json.loads(done.stdout)["argv"]
+    done = fab.where(SGLFAB_CONFIGS=str(tmp_path))("render", "--profile", "ours", "--release", "0.5.12", "--json")
+    assert done.code == 0, done.said
+    argv = done.json["argv"]
     assert argv[argv.index("--tp-size") + 1] == "4"

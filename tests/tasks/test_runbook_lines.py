@@ -26,13 +26,13 @@ TYPED = {
 
 @pytest.fixture(scope="module")
 def typed(tmp_path_factory) -> Fab:
-    return Fab({"SGLFAB_STATE_DIR": str(tmp_path_factory.mktemp("state"))})
+    return Fab(env={"SGLFAB_STATE_DIR": str(tmp_path_factory.mktemp("state"))})
 
 
 @pytest.mark.parametrize("line", list(TYPED))
 def test_a_line_of_the_pages_does_what_they_say(typed, line):
     assert any(line in page.read_text() for page in PAGES), f"no page has: {line}"
-    done = typed.run(*shlex.split(line)[1:])
-    assert done.returncode == TYPED[line], done.stdout + done.stderr
-    assert done.stdout.strip() or done.stderr.strip()
-    assert "Traceback" not in done.stderr
+    done = typed(*shlex.split(line)[1:])
+    assert done.code == TYPED[line], done
+    assert done.said.strip()
+    assert "Traceback" not in done.err

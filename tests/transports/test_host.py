@@ -226,6 +226,14 @@ def test_what_a_failing_interpreter_says_is_shown(tmp_path: Path) -> None:
         Host(LocalTransport(), python=python).call("ping")
 
 
+def test_an_interpreter_whose_library_is_missing_is_there(tmp_path: Path) -> None:
+    text = "python3: error while loading shared libraries: libpython3.11.so.1.0: No such file or directory"
+    python = script(tmp_path / "python", f"#!/bin/sh\necho '{text}' >&2\nexit 127\n")
+    with pytest.raises(InputError, match=r"libpython3\.11") as caught:
+        Host(LocalTransport(), python=python).call("ping")
+    assert caught.value.code == "python-failed"
+
+
 def test_the_folder_of_a_venv_is_as_good_as_its_interpreter(tmp_path: Path, state: Path) -> None:
     (tmp_path / "venv/bin").mkdir(parents=True)
     python = script(tmp_path / "venv/bin/python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')

@@ -17,6 +17,7 @@ GOOD = [
     ("ada@corp.example.com@gpu1", Address("gpu1", "ada@corp.example.com")),
     ("DOMAIN\\ada@gpu1", Address("gpu1", "DOMAIN\\ada")),
     ("10.0.0.7", Address("10.0.0.7")),
+    ("::1", Address("::1")),
     ("fe80::1", Address("fe80::1")),
     ("[fe80::1]", Address("fe80::1")),
     ("[fe80::1]:2222", Address("fe80::1", None, 2222)),
@@ -38,6 +39,8 @@ BAD = [
     ("a newline", "gpu1\nProxyCommand id"),
     ("a command of the shell", "$(id)"),
     ("a command behind a name", "gpu1;id"),
+    ("a bracket", "["),
+    ("empty brackets", "[]"),
     ("a path", "gpu1/../x"),
 ]
 

@@ -49,6 +49,7 @@ class Trace:
         self.folder, self.max_bytes = folder, max_bytes
         self.rank, self.written, self.dropped, self.dead = 0, 0, 0, False
         self._fd: Optional[int] = None
+        self._early: List[Tuple[str, Json]] = []  # what was said before the rank was known
         self._lock = threading.Lock()
 
     def write(self, kind: str, line: Json) -> None:
@@ -56,7 +57,10 @@ class Trace:
             if self.dead:
                 return
             try:
-                self._put(kind, line)
+                self._early.append((kind, line))
+                if self._fd is not None or kind != "setup" or ranks_are_known():
+                    while self._early:
+                        self._put(*self._early.pop(0))
             except OSError as error:
                 self.dead = True
                 say("the trace ends here: %s" % error)
@@ -89,9 +93,13 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def world_rank() -> int:
+def ranks_are_known() -> bool:
     distributed = torch().distributed
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
+    return bool(distributed.is_available() and distributed.is_initialized())
+
+
+def world_rank() -> int:
+    return int(torch().distributed.get_rank()) if ranks_are_known() else 0
 
 
 def parallel_ranks() -> Json:
