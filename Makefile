@@ -29,10 +29,11 @@ check: venv ## ruff, mypy, and the Python floor of what runs on the host
 	$(BIN)/vermin --quiet --no-tips --violations --target=3.8- $(wildcard sglfab/hostside)
 
 bench: venv sglang ## measure what docs/benchmarks.md states
-	$(PYTEST) -m slow -k bench -s
+	$(PY) -m sglfab.testing.race
 
 docs: venv ## write the generated parts of README.md and docs/
-	$(PY) tools/generate_docs.py
+	$(PY) tools/commands_doc.py
+	$(PY) tools/profile_schema.py
 
 fmt: venv ## format the code
 	$(BIN)/ruff check --fix .

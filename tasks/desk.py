@@ -74,6 +74,7 @@ class Desk:
     operator: Operator
     clock: Clock = field(default_factory=SystemClock)
     redactor: Redactor = field(default_factory=Redactor)
+    hidden: tuple[str, ...] = field(default=(), repr=False)
     configs: str | None = None
     doing: str = ""  # what was begun on the host that an interruption leaves half done
 
@@ -91,6 +92,7 @@ class Desk:
 
     def hide(self, secret_values: Sequence[str]) -> None:
         """From here on these values show as *** wherever we print."""
+        self.hidden = tuple(dict.fromkeys((*self.hidden, *secret_values)))
         self.redactor.learn(secret_values)
 
     def load(self, name: str | None, sets: Sequence[str] | None = None) -> Profile:

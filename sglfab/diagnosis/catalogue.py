@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from sglfab.diagnosis import pages, reading
+from sglfab.diagnosis import attention, pages, reading
 from sglfab.diagnosis.needles import Needles
-from sglfab.diagnosis.signature import Pattern, Signature
+from sglfab.diagnosis.signature import KINDS, Pattern, Signature
 from sglfab.errors import InputError
+from sglfab.logs.literals import Screen
 from sglfab.project import Project
+
+_OUTSIDE = frozenset(KINDS) - {"exception", "code"}  # those two stand inside of tracebacks, where every line is read
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,25 @@ class Catalogue:
             for needle in pattern.needles
         ]
         return Needles(entries)
+
+    @cached_property
+    def _screens(self) -> dict[frozenset[str], Screen]:
+        return {}
+
+    def screen(self, done: frozenset[str]) -> Screen:
+        """What makes a line worth reading outside of tracebacks; `done`: signatures that can learn nothing more."""
+        if done not in self._screens:
+            literals = [
+                needle
+                for signature in self.signatures.values()
+                if signature.id not in done
+                for _, patterns in _patterns(signature)
+                for pattern in patterns
+                if _OUTSIDE.intersection(pattern.kinds)
+                for needle in pattern.needles
+            ]
+            self._screens[done] = Screen((*literals, *attention.TEXTS))
+        return self._screens[done]
 
     def __getitem__(self, id_: str) -> Signature:
         try:

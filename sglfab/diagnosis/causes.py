@@ -71,7 +71,7 @@ def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
 
 
 def _ordered(matches: tuple[Match, ...]) -> tuple[Match, ...]:
-    """By line; but of one traceback the line of the first pattern leads: patterns stand from the telling to the general."""
+    """By line; of one traceback the first pattern leads: patterns go from the telling to the general."""
     by_line = sorted(matches, key=lambda m: m.record.line)
     first = by_line[0].failure
     if first is None:
@@ -111,7 +111,7 @@ def _fits(run: Run, match: Match) -> bool:
 
 
 def place_of(run: Run, match: Match, *, usual: str | None) -> tuple[str, bool]:
-    """Stage and draft of a match: by the frames of its traceback, else the usual stage, else by what the rank said last."""
+    """Stage and draft of a match: by its traceback's frames, else the usual stage, else what the rank said last."""
     failure = match.failure or following(run, match)
     if failure:
         return place_of_failure(run, failure, usual, (match.stage, match.draft))
@@ -150,7 +150,7 @@ def is_echo(failure: Failure) -> bool:
 
 
 def same_death(one: Failure, other: Failure) -> bool:
-    """Whether two ranks died alike: one text is the cut beginning of the other, or the innermost frames are the same."""
+    """Whether two ranks died alike: one text is the cut beginning of the other, or the innermost frames agree."""
     if one.root is None or other.root is None:
         return False
     if other.root.text.startswith(one.root.text) and len(one.root.text) > 12:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sglfab.diagnosis.hostfold import rank_of_title
 from sglfab.diagnosis.logverdict import LogVerdict
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.diagnosis.signature import Signature, fill
@@ -17,6 +18,7 @@ QUIET_S = 0.3  # no log bytes for so long after the exit is known: the cause lin
 LATEST_S = 1.0  # after the first death the verdict stands, whatever still comes
 OOM = "host.oom_killer"
 KILLED = "operator.killed"
+_STOPPED = (0, -15, -2, 143, 130)  # a clean end, SIGTERM, SIGINT
 
 
 def judge(judge: Judge, now_s: float) -> Outcome | None:
@@ -51,12 +53,16 @@ def _without_cause(judge: Judge, said: LogVerdict) -> Outcome:
         return _outcome(judge, said, _oom(judge, confidence="high"))
     if host.xid_lines:
         return _outcome(judge, said, _xid(judge))
-    status = _status(judge, said)
     if said.primary and said.primary.category == "unknown" and not _only_a_kill(said):
         return Outcome("crashed", said.primary, said.findings, neighbours=said.neighbours, log=said)
+    return _by_status(judge, said)
+
+
+def _by_status(judge: Judge, said: LogVerdict) -> Outcome:
+    status = _status(judge, said)
     if status and status.code == -9:
         return _bare_kill(judge, said)
-    if status and (status.code in (0, -15, -2, 143, 130)):
+    if status and status.code in _STOPPED:
         return _outcome(judge, said, _stopped(judge, status))
     if said.primary:
         return Outcome("crashed", said.primary, said.findings, neighbours=said.neighbours, log=said)
@@ -92,8 +98,6 @@ def _status(judge: Judge, said: LogVerdict) -> ExitStatus | None:
 
 
 def _dead(judge: Judge) -> tuple[Evidence, str | None]:
-    from sglfab.diagnosis.hostfold import rank_of_title
-
     death = judge.host.first_death()
     if death is None:
         return Evidence("log", "the log ends"), None

@@ -10,7 +10,8 @@ from sglfab.model import ExitStatus, Json, Observation
 
 WATCHED = ("main", "scheduler", "detokenizer")
 _OOM = re.compile(
-    r"Out of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)|Memory cgroup out of memory|oom-kill:|invoked oom-killer|oom_reaper"
+    r"Out of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)|"
+    r"Memory cgroup out of memory|oom-kill:|invoked oom-killer|oom_reaper"
 )
 _XID = re.compile(r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>\d+)")
 FLAT_CPU = 0.02  # share of one core below which a process does nothing
@@ -67,6 +68,7 @@ class HostFold:
     unanswered_since: float | None = None
     generated_t: float | None = None
     generation: str = ""
+    generation_status: int | None = None
     is_generation: bool | None = None
     identity: bool | None = None
     foreign: str | None = None
@@ -141,7 +143,7 @@ class HostFold:
         if what == "health":
             self._health(t, state, data)
         elif what == "generate":
-            self.generation = state
+            self.generation, self.generation_status = state, data.get("status")
             if state == "200":
                 self.generated_t = t
         elif what == "model_info" and isinstance(data.get("body"), dict):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sglfab.diagnosis import deaths, readiness, stall
 from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.expectation import Expectation
-from sglfab.diagnosis.hostfold import HostFold
+from sglfab.diagnosis.hostfold import WATCHED, HostFold
 from sglfab.diagnosis.logfold import LogFold
 from sglfab.diagnosis.logverdict import LogVerdict, judge_log
 from sglfab.diagnosis.outcome import Outcome
@@ -17,11 +17,11 @@ OFFLINE_GAP = "a log file alone: processes, GPUs, HTTP and the kernel log were n
 
 
 class Judge:
-    """`feed` observations in order; `verdict(now_s)` and `view(now_s)` are pure. now_s is on the observations' clock."""
+    """`feed` observations in order; `verdict` and `view` are pure; now_s is on the observations' clock."""
 
-    def __init__(self, catalogue: Catalogue, *, expect: Expectation = Expectation()) -> None:
+    def __init__(self, catalogue: Catalogue, *, expect: Expectation | None = None) -> None:
         self.catalogue = catalogue
-        self.expect = expect
+        self.expect = expect or Expectation()
         self.host = HostFold()
         self.log = LogFold(catalogue)
         self.log_t: float | None = None  # when the last log bytes came
@@ -77,7 +77,7 @@ class Judge:
         """The verdict of a log file alone."""
         said = self.log_verdict()
         outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), log=said)
-        return replace(self._shape(outcome, None), elapsed_s=self.log.run.progress.elapsed())
+        return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 
     def _shape(self, outcome: Outcome, now_s: float | None) -> Verdict:
         run = self.log.run
@@ -129,10 +129,10 @@ class Judge:
             draft=draft,
             ranks=self._ranks(),
             http=self.host.health,
-            last_line=run.last.shown[:500] if run.last else "",
+            last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(),
-            alive=sum(p.role != "compiler" and p.role != "other" for p in self.host.processes.values()) or None,
+            alive=sum(p.role in WATCHED for p in self.host.processes.values()) or None,
         )
 
     def _ranks(self) -> tuple[RankProgress, ...]:

@@ -15,7 +15,8 @@ from sglfab.model import Evidence, ExitStatus, Finding
 from sglfab.sglang import stages
 
 _STRONG = re.compile(
-    r"Assertion `.*` failed|fatal error: |^ptxas fatal|NCCL WARN(?!.*closing connection)|^Fatal Python error|^terminate called|what\(\):"
+    r"Assertion `.*` failed|fatal error: |^ptxas fatal|NCCL WARN(?!.*closing connection)|"
+    r"^Fatal Python error|^terminate called|what\(\):"
 )
 _EXIT = re.compile(r"\(exit code: (-?\d+)\)|crashed with exit code (-?\d+)|^Exit code: (-?\d+)|terminated with (-?\d+)")
 

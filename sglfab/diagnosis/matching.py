@@ -45,13 +45,14 @@ class Matcher:
     matches: dict[str, list[Match]] = field(default_factory=dict)
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
     others: dict[tuple[str, str, int], dict[str, str]] = field(default_factory=dict)  # also, unless: first captures
+    done: frozenset[str] = frozenset()  # signatures for which more lines change nothing
 
     def feed(self, record: Record, placed: Placed | None, *, stage: str, draft: bool, epoch: int) -> None:
         kind = kind_of(record, placed)
         if kind is None:
             return
         for signature, pattern, role in self.catalogue.needles.in_text(record.text):
-            if kind not in pattern.kinds:
+            if kind not in pattern.kinds or signature.id in self.done:
                 continue
             found = pattern.compiled.search(record.text)
             if not found:
@@ -60,6 +61,8 @@ class Matcher:
             if role != "match":
                 index = getattr(signature.when, role).index(pattern)
                 self.others.setdefault((signature.id, role, index), captures)
+                if role == "unless":
+                    self.done |= {signature.id}
                 continue
             index = signature.patterns.index(pattern)
             count = self.counts.get((signature.id, index), 0) + 1
@@ -68,10 +71,12 @@ class Matcher:
                 failure = placed.failure if placed else None
                 match = Match(signature, index, record, failure, captures, stage, draft, epoch)
                 self.matches.setdefault(signature.id, []).append(match)
+            elif not signature.when.unless and len(signature.patterns) == 1:
+                self.done |= {signature.id}
 
 
 def kind_of(record: Record, placed: Placed | None) -> str | None:
-    """The kind of line as signatures name it; None for text that never tells a cause (prompts, arguments, bars, hints)."""
+    """The kind of line as signatures name it; None for text that never tells a cause (prompts, arguments, hints)."""
     if placed:
         if placed.role in ("raised", "detail"):
             return "exception"

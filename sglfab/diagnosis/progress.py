@@ -116,7 +116,7 @@ class Progress:
             self._nudge(stage)
 
     def _nudge(self, stage: str) -> None:
-        """A bar without its announcement (a compile session before the first capture) moves the ranks that lag behind."""
+        """A bar without its announcement (a compile session before the first capture) moves ranks that lag."""
         for state in self._named() or [self.ranks.setdefault(MAIN, RankState())]:
             if stages.ORDER[state.stage] in range(stages.ORDER["post-load"], stages.ORDER[stage]):
                 state.stage = stage
@@ -148,7 +148,11 @@ class Progress:
     def _elapsed(self) -> float | None:
         return None if self.now is None or self.begun is None else self.now - self.begun
 
-    def elapsed(self) -> float | None:
+    def elapsed(self, last: str | None) -> float | None:
+        """Seconds up to the time `last`, as the log prints it; up to the last line that was read without."""
+        at = seconds_of(last) if last else None
+        if at is not None and self.begun is not None and (self.now is None or at >= self.now):
+            return at - self.begun
         return self._elapsed()
 
     def timeline(self) -> tuple[StageSpan, ...]:
@@ -165,12 +169,18 @@ class Progress:
         return (*self.spans[:-1], shown)
 
     def _clock(self, text: str) -> None:
-        try:
-            at = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-        except ValueError:
+        at = seconds_of(text)
+        if at is None:
             return
         self.now = at if self.now is None else max(self.now, at)
         self.begun = at if self.begun is None else self.begun
+
+
+def seconds_of(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _rank_key(rank: str) -> tuple[int, ...]:

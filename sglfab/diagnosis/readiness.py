@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sglfab.diagnosis.judge import Judge
 
 FOREIGN_S = 5.0  # our own server has this long to say that it cannot bind, before the port is judged foreign
+FORBIDDEN = (401, 403)  # the server wants a key that we do not have; it will go on wanting it
 NOT_ACTIVE = "patch.not_active"
 
 
@@ -32,11 +33,18 @@ def foreign(judge: Judge, now_s: float) -> Outcome | None:
 
 def judge(judge: Judge, now_s: float) -> Outcome | None:
     host = judge.host
+    if host.port is None and host.main is None and not host.health:
+        return _log_alone(judge)
     if host.health != "200" or host.healthy_t is None or host.identity is False:
         return None
     gaps: tuple[str, ...] = ()
     if host.is_generation is False or not judge.expect.is_generation:
         gaps += ("the model does not generate: /health 200 alone was asked for",)
+        since = host.healthy_t
+    elif host.generated_t is None and host.generation_status in FORBIDDEN:
+        gaps += (
+            f"the one-token request was answered {host.generation_status}: no key, so the 200 alone was asked for",
+        )
         since = host.healthy_t
     elif host.generated_t is None:
         return None
@@ -53,8 +61,17 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     return Outcome("ready", gaps=gaps, findings=tuple(f for f in said.findings if f.severity == "info"))
 
 
+def _log_alone(judge: Judge) -> Outcome | None:
+    """A wait that was given a log and nothing else: SGLang's own ready line decides."""
+    said = judge.log_verdict()
+    if said.verdict != "ready":
+        return None
+    gaps = ("a log file alone: nobody asked the server over HTTP",)
+    return Outcome("ready", gaps=gaps, findings=tuple(f for f in said.findings if f.severity == "info"))
+
+
 def _patch(judge: Judge, now_s: float, since: float) -> Outcome | None:
-    """None: nothing expected, or proved on every rank. Loading within the allowance, then degraded with the ranks named."""
+    """None: nothing expected, or proved on every rank. Loading within the allowance, then degraded."""
     patches = judge.expect.patches or judge.host.patches
     if not patches:
         return None

@@ -15,7 +15,27 @@ from sglfab.model import STAGES, Json
 from sglfab.project import Project
 
 _LOADER: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_KEYS = ["id", "category", "title", "severity", "confidence", "role", "stage", "patterns", "when", "yields_to", "explanation", "advice", "wrong_when", "source", "transient", "retired", "detected", "samples", "near_misses"]
+_KEYS = [
+    "id",
+    "category",
+    "title",
+    "severity",
+    "confidence",
+    "role",
+    "stage",
+    "patterns",
+    "when",
+    "yields_to",
+    "explanation",
+    "advice",
+    "wrong_when",
+    "source",
+    "transient",
+    "retired",
+    "detected",
+    "samples",
+    "near_misses",
+]
 _WHEN = ["stage", "draft", "frames", "not_frames", "also", "unless", "at_least", "ended"]
 _PATTERN = ["needle", "regex", "in"]
 _ADVICE = ["say", "stage", "draft", "since", "before"]

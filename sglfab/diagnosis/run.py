@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sglfab.diagnosis.attention import FINE, WRONG
 from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.matching import Matcher
 from sglfab.diagnosis.progress import Progress
@@ -15,6 +16,7 @@ from sglfab.sglang.endings import Ending
 
 MAX_ENDS = 64
 MAX_ERRORS = 32
+_ENDING = (records.LOG, records.PLAIN, records.TRACEBACK)
 _DEAD_MAIN = ("_run_module_as_main", "launch_server.py:<module>", "bin/sglang:<module>", "spawn.py:spawn_main")
 
 
@@ -37,7 +39,6 @@ class Run:
     assembler: Assembler = field(default_factory=Assembler)
     ends: list[End] = field(default_factory=list)
     errors: list[Record] = field(default_factory=list)  # first lines that look like errors and stand in no traceback
-    last: Record | None = None
     last_life: int = 0  # the last line that shows that something goes on
     epochs: dict[int, int] = field(default_factory=dict)  # failure's line → epoch when it began
     args: str = ""
@@ -56,8 +57,6 @@ class Run:
             self.errors.clear()  # what was complained about before has been survived
         if record.kind == records.ARGS and not self.args:
             self.args = record.text[:20000]
-        if record.kind != records.BLANK:
-            self.last = record
         if placed and placed.role == "head" and len(self.epochs) < 256:
             self.epochs.setdefault(placed.failure.line, self.epoch)
         self._ending(record, placed)
@@ -84,6 +83,10 @@ class Run:
             return True
         return self.last_life <= failure.line
 
+    def undecided(self) -> bool:
+        """Whether a sign of life would still change what a traceback meant."""
+        return any(f.fatal is None and self.last_life <= f.line for f in self.assembler.failures)
+
     def maybe_over(self) -> bool:
         """A cheap hint that the run may have ended."""
         return bool(self.ends) or bool(self.assembler.failures)
@@ -100,11 +103,10 @@ class Run:
         return next((e for e in self.ends if e.how == "stop"), None)
 
     def _ending(self, record: Record, placed: Placed | None) -> None:
-        if record.kind not in (records.LOG, records.PLAIN, records.TRACEBACK):
-            if record.kind == records.NATIVE and record.level in ("E", "F", "W"):
-                self._error(record)
+        if record.kind == records.NATIVE:
+            self._error(record)
             return
-        if placed and placed.role not in ("raised", "head"):
+        if record.kind not in _ENDING or (placed and placed.role not in ("raised", "head")):
             return
         ending: Ending | None = endings.ending_of(record.text)
         if ending and len(self.ends) < MAX_ENDS:
@@ -113,20 +115,8 @@ class Run:
             self._error(record)
 
     def _error(self, record: Record) -> None:
-        if looks_wrong(record):
-            if len(self.errors) < MAX_ERRORS:
-                self.errors.append(record)
-
-
-_WRONG = (
-    "error", "Error", "ERROR", "fatal", "FATAL", "Fatal", "CRITICAL", "failed", "Failed", "abort", "Abort", "what():", "Assertion",
-    "assert", "exception", "Exception", "NCCL WARN", "cannot ", "Cannot ", "No such", "denied", "not found", "undefined symbol",
-)  # fmt: skip
-_FINE = (
-    "Ignore import error", "Fail to set RLIMIT", "Failed to load generation config", "is deprecated", "Custom allreduce", "errno: 97",
-    "package walk", "UserWarning", "FutureWarning", "Failed to get GPU memory", "Setup Custom allreduce failed", "If you see", "falling back",
-    "Falling back", "Retrying", "will be ignored", "Unable to resolve hostname", "Guessing device ID", "DeprecationWarning",
-)  # fmt: skip
+        if len(self.errors) < MAX_ERRORS and looks_wrong(record):
+            self.errors.append(record)
 
 
 def looks_wrong(record: Record) -> bool:
@@ -134,7 +124,7 @@ def looks_wrong(record: Record) -> bool:
     if record.kind == records.NATIVE and record.level in ("E", "F"):
         return True
     text = record.text
-    if not any(word in text for word in _WRONG) or any(word in text for word in _FINE):
+    if not any(w in text for w in WRONG) or any(w in text for w in FINE):
         return False
     return not (record.kind == records.NATIVE and record.level == "W" and "NCCL WARN" not in text)
 
@@ -154,7 +144,7 @@ def another_start(record: Record, run: Run) -> Failure | None:
     failure = run.assembler.current
     if failure is None or failure.rank or failure.head or failure.root or record.kind != records.PLAIN:
         return None
-    if not run.over_before(failure.line):
+    if not run.over_before(failure.line) or endings.ECHO.search(record.text):
         return None
     stage = stages.stage_of_frames(failure.frame_text(), ready=False)
     return failure if stage in ("import", "args") else None

@@ -51,7 +51,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Signature:
-    """role: cause, or echo (true only when no other failure explains it). stage: where it shows if frames do not tell."""
+    """role: cause, or echo (counts when nothing else explains the end). stage: where it shows if frames do not tell."""
 
     id: str
     category: str

@@ -61,7 +61,7 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
         return None
     log = Evidence(
         "log",
-        f"no new line for {now_s - (judge.log_t or 0.0):.0f} s; the last one: {run.last.shown[:200] if run.last else ''}",
+        f"no new line for {now_s - (judge.log_t or 0.0):.0f} s; the last one: {judge.log.last_shown()[:200]}",
     )
     evidence = (log, *(Evidence(source, text) for source, text in flat))
     return Outcome("stuck", _finding(judge, _IDS.get(stage, "hang.loading"), stage, evidence))
@@ -85,7 +85,7 @@ def _flat_signals(judge: Judge, now_s: float, allowed: float) -> list[tuple[str,
         return [
             (
                 "process",
-                f"nothing read from disk for {reads:.0f} s, and no compiler at work, while ranks use CPU: they wait in a loop",
+                f"nothing read from disk for {reads:.0f} s, no compiler at work, and ranks use CPU: they wait in a loop",
             ),
             ("gpu", f"GPU memory unchanged for {gpu:.0f} s"),
         ]

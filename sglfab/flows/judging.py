@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Watched
 from sglfab.flows.foreign import Foreign
 from sglfab.flows.http_direct import DirectProbe
+from sglfab.flows.runs import plan_of
 from sglfab.flows.wait import Interrupted, wait
-from sglfab.model import Json, Plan, Verdict, WaitSettings, plan_from_json
+from sglfab.model import Json, Verdict, WaitSettings
 from sglfab.transports.host import Host
 
 API_KEY = "args.api-key"
@@ -30,24 +31,26 @@ def wait_for_run(
     run: Json,
     catalogue: Catalogue,
     *,
-    environ: Mapping[str, str],
+    api_key: str | None,
+    hide: Sequence[str],
     deadline_s: float | None,
     report: Report,
     clock: Clock,
 ) -> Verdict:
     """Wait for one of our runs. The verdict is also written beside it. Raises Interrupted."""
-    plan = plan_from_json(run["plan"])
+    plan = plan_of(run)
     settings = replace(plan.wait, deadline_s=deadline_s if deadline_s is not None else plan.wait.deadline_s)
     request = {
         "run_id": run["id"],
         "http_host": plan.http_host,
         "port": plan.port,
-        "api_key": _api_key(plan, environ, report),
+        "api_key": api_key,
         "tp_size": plan.tp_size,
         "patches": list(plan.patches),
         "probe_timeout_s": settings.probe_timeout_s,
         "from_offset": 0,
         "record": True,
+        "hide": list(hide),
         "generate": True,
     }
     judge = Judge(
@@ -80,9 +83,9 @@ def _named(verdict: Verdict, host: Host, http_host: str, port: int | None, named
     )
 
 
-def _api_key(plan: Plan, environ: Mapping[str, str], report: Report) -> str | None:
+def api_key(run: Json, environ: Mapping[str, str], report: Report) -> str | None:
     """The key for the one-token request; without it the request will be refused (401), which is said."""
-    source = next((s for s in plan.secrets if s.target == API_KEY), None)
+    source = next((s for s in plan_of(run).secrets if s.target == API_KEY), None)
     if source is None:
         return environ.get(FOREIGN_KEY)  # an adopted server: its key was never ours
     try:

@@ -60,7 +60,7 @@ def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness
         lambda: _paths(found["paths"]),
         lambda: _port(plan, found["port"], replaces),
         lambda: _others(replaces, operator, found["locks"]),
-        lambda: _disk(found),
+        lambda: _state(seen, found),
         lambda: _cwd(plan, found),
         lambda: _logout(seen),
     )
@@ -195,8 +195,15 @@ def _time(wall_s: float) -> str:
     return datetime.fromtimestamp(wall_s).strftime("%H:%M:%S")
 
 
-def _disk(found: Json) -> Iterator[Check]:
+def _state(seen: Json, found: Json) -> Iterator[Check]:
+    if not found["state_ok"]:
+        what = f"{seen['state_dir']} cannot be made or written: run folders have no place"
+        yield Check("state-dir", "blocker", what, "set SGLFAB_STATE_DIR on the host, or `state_dir:` in hosts.yaml")
+        return
     free = found["state_free_mb"]
+    if free is None:
+        yield Check("state-disk", "warning", f"how much is free for {seen['state_dir']} could not be told")
+        return
     state = "blocker" if free < NO_DISK_MB else "warning" if free < LOW_DISK_MB else "ok"
     yield Check("state-disk", state, f"{free} MB free for run folders", "" if state == "ok" else "fab runs --prune")
 

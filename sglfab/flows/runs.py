@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sglfab.errors import InputError
-from sglfab.model import Json
+from sglfab.model import Json, Plan, plan_from_json
 from sglfab.transports.host import Host
 
 
@@ -57,6 +57,15 @@ def pick(runs: Sequence[Json], wanted: Wanted, *, where: str, dead_ok: bool = Fa
     if dead_ok and fitting and str(wanted):
         return fitting[0]
     raise _none(wanted, fitting, where=where)
+
+
+def plan_of(run: Json) -> Plan:
+    """The recorded plan. Raises InputError run-of-another-version."""
+    try:
+        return plan_from_json(run["plan"])
+    except (TypeError, KeyError) as why:
+        what = f"{run['id']} was recorded by another version of fab: {why}"
+        raise InputError("run-of-another-version", what, where=run["dir"], try_="fab launch --profile NAME") from None
 
 
 def _none(wanted: Wanted, dead: Sequence[Json], *, where: str) -> InputError:

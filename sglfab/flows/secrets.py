@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from sglfab.errors import InputError
@@ -15,6 +16,15 @@ COMMAND_TIMEOUT_S = 60
 def resolve(sources: Iterable[SecretSource], environ: Mapping[str, str]) -> dict[str, str]:
     """target → value. Raises InputError (secret-unset, …), never with the value."""
     return {source.target: _one(source, environ) for source in sources}
+
+
+def at_hand(sources: Iterable[SecretSource], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values that can be had without running anybody's command, so that they can be hidden on the screen."""
+    found = []
+    for source in sources:
+        with suppress(InputError):
+            found += [_one(source, environ)] if source.command is None else []
+    return tuple(found)
 
 
 def _one(source: SecretSource, environ: Mapping[str, str]) -> str:

@@ -29,7 +29,15 @@ def check(request: Json, emit: Callable[[Json], None], stdin_closed: threading.E
         "locks": [lock for lock in live_locks() if lock["name"] + ".json" in lock_names(request)],
         "live_runs": live,
         "state_free_mb": free_mb(state),
+        "state_ok": _can_make(state),
     }
+
+
+def _can_make(path: str) -> bool:
+    """Whether we could make the folder, or write into it, as far as rights and a read-only mount tell."""
+    while not os.path.lexists(path) and path != "/":
+        path = os.path.dirname(path)
+    return os.path.isdir(path) and os.access(path, os.W_OK | os.X_OK)
 
 
 def _port(request: Json, live: List[Run]) -> Json:

@@ -51,7 +51,7 @@ def load_run(state: str, run_id: str) -> Run:
 def describe(folder: str) -> Optional[Run]:
     """run.json plus `dir`, `alive` (main's pid and start time match, and the boot), `leftover`, `exit` and `verdict`.
 
-    leftover: main is gone, but its keeper still waits for processes of the server. exit and verdict: the files, or null.
+    leftover: main is gone, but its keeper still waits for processes of the server. exit, verdict: the files or null.
     """
     run = read_json(os.path.join(folder, "run.json"))
     if not isinstance(run, dict):

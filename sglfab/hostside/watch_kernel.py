@@ -37,18 +37,19 @@ class KernelWatch:
             self._put("gap", {"text": "cgroup: no memory-kill counter is readable"})
         while not closed.is_set():
             if not isinstance(source, str):
-                self._tell_lines(source)
-            self._tell_kills()
+                self.tell_lines(source)
+            self.tell_kills()
             closed.wait(_EVERY_S if not isinstance(source, Journal) else _EVERY_S * 5)
 
-    def _tell_lines(self, source: "Kmsg | Journal") -> None:
+    def tell_lines(self, source: "Kmsg | Journal") -> None:
         lines = [
             text for wall, text in source.new(self._since_wall) if wall >= self._since_wall - 1 and _NEEDLE.search(text)
         ]
         if lines:
             self._put("kernel", {"lines": lines[-_LINES_MAX:]})
 
-    def _tell_kills(self) -> None:
+    def tell_kills(self) -> None:
+        """Put how far the counter has grown since the launch, when it has."""
         now = oom_kills(self._counter["path"]) if self._counter else None
         if now is None or self._counter is None:
             return

@@ -31,11 +31,10 @@ def parse(text: str) -> Bar | None:
     """The last bar in a piece of text, or None."""
     if "%" not in text:
         return None
-    found = None
-    for found in _BAR.finditer(text):
-        pass
-    if not found:
+    bars = list(_BAR.finditer(text))
+    if not bars:
         return None
+    found = bars[-1]
     return Bar(
         found["desc"].strip(),
         _number(found["done"]),

@@ -23,7 +23,8 @@ _WRAPPERS = (
 # What a start-up prints first; text before it that names a pod or a task is a collector's.
 _PREFIXED = re.compile(
     r"^(?P<head>[^\[\]|(\"'=]{2,120}? )"
-    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] |Traceback \(most recent call last\):|usage: |  File \"|/\S+\.py:\d+: \w+Warning: )"
+    r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] |Traceback \(most recent call last\):|usage: |"
+    r"  File \"|/\S+\.py:\d+: \w+Warning: )"
 )
 _BARE_HEAD = re.compile(r"^(?: ?\d{1,4}: |[a-z0-9][a-z0-9.-]*(?: [›>:|])?(?: [a-z0-9][a-z0-9.-]*)?(?: ?[:>›|])? )$")
 

@@ -1,46 +1,44 @@
-"""Bytes → lines: counted from 1, ended by "\\n" only, any chunk split, bounded memory."""
+"""The line that is not complete yet: counted from 1, ended by "\\n" only, bounded memory whatever comes."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 HALF = 64 * 1024  # of a longer line, its first and its last HALF bytes are kept
 GAP = b" ... "
 
 
-class LineSplitter:
-    """Feed chunks, get (number, bytes) of each complete line; `pending` is the line that has not ended yet."""
+def bounded(line: bytes) -> bytes:
+    """A line as it is kept: whole, or its two ends."""
+    return line if len(line) <= 2 * HALF else line[:HALF] + GAP + line[-HALF:]
+
+
+class Pending:
+    """Collects the pieces of one line."""
 
     def __init__(self) -> None:
-        self.number = 1
         self._head = bytearray()
         self._tail = bytearray()
+        self._size = 0
 
-    def feed(self, chunk: bytes) -> Iterator[tuple[int, bytes]]:
-        start = 0
-        while (end := chunk.find(b"\n", start)) >= 0:
-            self._hold(chunk[start:end])
-            yield self.number, self._take()
-            self.number += 1
-            start = end + 1
-        self._hold(chunk[start:])
+    def __len__(self) -> int:
+        return self._size
 
-    @property
-    def pending(self) -> bytes:
-        gap = GAP if len(self._tail) >= HALF else b""
-        return bytes(self._head) + gap + bytes(self._tail)
-
-    def _hold(self, piece: bytes) -> None:
+    def hold(self, piece: bytes) -> None:
+        self._size += len(piece)
         room = HALF - len(self._head)
         if room > 0:
             self._head += piece[:room]
             piece = piece[room:]
         if piece:
-            self._tail += piece
+            self._tail += piece[-HALF:] if len(piece) > HALF else piece
             del self._tail[:-HALF]
 
-    def _take(self) -> bytes:
-        line = self.pending
+    def peek(self) -> bytes:
+        gap = GAP if self._size > 2 * HALF else b""
+        return bytes(self._head) + gap + bytes(self._tail)
+
+    def take(self) -> bytes:
+        line = self.peek()
         self._head.clear()
         self._tail.clear()
+        self._size = 0
         return line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sglfab.logs.envelope import Unwrapped
@@ -22,8 +22,8 @@ _GLUED = re.compile(
 _GLUED_CODE = re.compile(
     _GLUED.pattern
     + r"|(?<=\S)  File \"(?=/|<)|(?<![\"'`(\[ ])(?:(?:torch|triton|safetensors\w*|requests|huggingface_hub)\.[\w.]*)?"
-    r"(?:Value|Runtime|Assertion|Type|Attribute|Key|Import|ModuleNotFound|OS|FileNotFound|Permission|NotImplemented|Index|OutOfMemory|"
-    r"Safetensor|DistBackend|DistNetwork|DistStore|Compilation|PTXAS)Error: "
+    r"(?:Value|Runtime|Assertion|Type|Attribute|Key|Import|ModuleNotFound|OS|FileNotFound|Permission|NotImplemented|"
+    r"Index|OutOfMemory|Safetensor|DistBackend|DistNetwork|DistStore|Compilation|PTXAS)Error: "
 )
 _BAR = re.compile(r"\d{1,3}%(?: Completed)? ?\|")
 _BAR_END = re.compile(r"(?:it/s|s/it|B/s)(?:, [^\]]*)?\]")
@@ -31,12 +31,11 @@ _ACCESS = re.compile(
     r'^(?:INFO: +)?[\w.:\[\]-]+(?: - -)? (?:- )?"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH) \S+ HTTP/[\d.]+" \d{3}'
 )
 _REQUEST = re.compile(
-    r"^(?:INFO: +)?(?:Receive: |Finish: |Received? (?:request|output)\b|Request \S+ (?:received|finished|aborted)|Abort(?:ed)? request|obj=|"
-    r"Prompt: |Input: |User: |\{['\"](?!log['\"]))|GenerateReqInput\(|ChatCompletionRequest\("
+    r"^(?:INFO: +)?(?:Receive: |Finish: |Received? (?:request|output)\b|Request \S+ (?:received|finished|aborted)|"
+    r"Abort(?:ed)? request|obj=|Prompt: |Input: |User: |\{['\"](?!log['\"]))|GenerateReqInput\(|ChatCompletionRequest\("
 )
 _RUNTIME = re.compile(r"^(?:Prefill|Decode|Mixed|Extend|Verify) batch\b")
 _ARGS = re.compile(r"^server_args=")
-_FRAME = re.compile(r'^ {2}File "[^"]*", line \d+(?:, in .+)?$')
 _FRAME_CUT = re.compile(r'^ {2}File "')
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred:|"
@@ -117,59 +116,61 @@ def _record(line: int, text: str, repeated: int) -> Record:
     return Record(line, kind, text, text, rank, None, repeated, level)
 
 
+def _is_bar(text: str) -> bool:
+    return "%" in text and _BAR.search(text) is not None and (_BAR_END.search(text) is not None or "?" in text)
+
+
+def _is_traceback(text: str) -> bool:
+    return "Traceback (most recent call last):" in text and len(text) < 200
+
+
+# In this order: what quotes users comes before what their words could look like.
+_MESSAGES: tuple[tuple[str, Callable[[str], object]], ...] = (
+    (ARGS, _ARGS.match),
+    (RUNTIME, _RUNTIME.match),
+    (ACCESS, _ACCESS.match),
+    (REQUEST, _REQUEST.search),
+    (TRACEBACK, lambda text: text.endswith("Traceback (most recent call last):")),
+    (BAR, _is_bar),
+)
+_INDENTED: tuple[tuple[str, Callable[[str], object]], ...] = (
+    (FRAME, _FRAME_CUT.match),
+    (BLANK, str.isspace),
+    (BAR, lambda text: "%" in text and _BAR.search(text)),
+    (USAGE, _USAGE.match),
+)
+_BARE: tuple[tuple[str, Callable[[str], object]], ...] = (
+    (BAR, _is_bar),
+    (TRACEBACK, _is_traceback),
+    (CHAIN, _CHAIN.match),
+    (ARGS, _ARGS.match),
+    (USAGE, _USAGE.match),
+    (RUNTIME, _RUNTIME.match),
+    (ACCESS, _ACCESS.match),
+    (REQUEST, _REQUEST.search),
+)
+
+
+def _first(table: tuple[tuple[str, Callable[[str], object]], ...], text: str, otherwise: str) -> str:
+    return next((kind for kind, test in table if test(text)), otherwise)
+
+
 def _log_kind(message: str) -> str:
-    if message.startswith("server_args="):
-        return ARGS
-    if _RUNTIME.match(message):
-        return RUNTIME
-    if message.startswith("INFO: ") or '"' in message:
-        if _ACCESS.match(message):
-            return ACCESS
-    if _REQUEST.search(message):
-        return REQUEST
-    if message.endswith("Traceback (most recent call last):"):
-        return TRACEBACK
-    if "%" in message and _BAR.search(message) and _BAR_END.search(message):
-        return BAR
-    return LOG
+    return _first(_MESSAGES, message, LOG)
 
 
 def _bare_kind(text: str) -> tuple[str, str | None, str]:
-    first = text[0]
-    if first == " ":
-        if _FRAME_CUT.match(text):
-            return FRAME, None, ""
-        if text.isspace():
-            return BLANK, None, ""
-        if "%" in text and _BAR.search(text):
-            return BAR, None, ""
-        if _USAGE.match(text):
-            return USAGE, None, ""
-        return CODE, None, ""
-    if "%" in text and _BAR.search(text) and (_BAR_END.search(text) or "?" in text):
-        return BAR, None, ""
-    if first == "[":
+    """Kind, rank and level of a line without SGLang's prefix."""
+    if text[0] == " ":
+        return _first(_INDENTED, text, CODE), None, ""
+    if text[0] == "[":
         if found := _TORCH.match(text):
             return NATIVE, _tp(found["rank"]), found["level"]
         if found := _RANKED.match(text):
             return PLAIN, _tp(found["rank"]), ""
-    if "Traceback (most recent call last):" in text and len(text) < 200:
-        return TRACEBACK, None, ""
-    if _CHAIN.match(text):
-        return CHAIN, None, ""
     if "NCCL" in text and (found := _NCCL.match(text)):
         return NATIVE, _tp(found["dev"]), "W" if "NCCL WARN" in text else "I"
-    if text.startswith("server_args="):
-        return ARGS, None, ""
-    if text.startswith("usage: "):
-        return USAGE, None, ""
-    if _RUNTIME.match(text):
-        return RUNTIME, None, ""
-    if _ACCESS.match(text):
-        return ACCESS, None, ""
-    if _REQUEST.search(text):
-        return REQUEST, None, ""
-    return PLAIN, None, ""
+    return _first(_BARE, text, PLAIN), None, ""
 
 
 def _tp(number: str | None) -> str | None:

@@ -10,18 +10,21 @@ from sglfab.logs.records import Record
 
 MAX_FAILURES = 96  # kept in full; ranks of later ones are as good as those
 MAX_LINES = 600  # of one traceback
+IDLE = 200  # records of others after which an open traceback is not waited for any longer
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
 _MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
 _FATAL_HEAD = re.compile(
-    r"\bhit an exception\b|^Initialization failed|^Process \S+:|scheduler.*(?:failed|exception)|worker .*(?:failed|exception)",
+    r"\bhit an exception\b|^Initialization failed|^Process \S+:|"
+    r"scheduler.*(?:failed|exception)|worker .*(?:failed|exception)",
     re.I,
 )
 _HARMLESS = r"ASGI application|Exception ignored in|never retrieved|Exception in callback"
 _HARMLESS_HEAD = re.compile(
     _HARMLESS + r"|^Ignore import error|"
-    r"^(?:Failed|Fail|Warning|Error (?:in|while) (?:process|handl|generat|stream|request))|health check|/v1/|traceback for reference",
+    r"^(?:Failed|Fail|Warning|Error (?:in|while) (?:process|handl|generat|stream|request))|"
+    r"health check|/v1/|traceback for reference",
     re.I,
 )
 _PLAIN_HEAD = re.compile(_HARMLESS + r"|^Process \S+:|^Exception in thread", re.I)
@@ -98,6 +101,7 @@ class Assembler:
         self._open: list[Failure] = []
         self._current: Failure | None = None
         self._last_plain: Record | None = None
+        self._since = 0  # records since a traceback was written to
 
     @property
     def busy(self) -> bool:
@@ -117,6 +121,15 @@ class Assembler:
         return other
 
     def feed(self, record: Record) -> Placed | None:
+        placed = self._place(record)
+        self._since = 0 if placed or not self._open else self._since + 1
+        if self._since > IDLE:
+            for failure in self._open:
+                failure.open = False
+            self._open, self._current = [], None
+        return placed
+
+    def _place(self, record: Record) -> Placed | None:
         if record.kind == records.TRACEBACK:
             return self._begin(record)
         if record.prefixed or record.kind in _OUTSIDE:

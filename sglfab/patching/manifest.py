@@ -62,7 +62,7 @@ class Manifest:
 
 
 def manifest_from_json(shape: Mapping[str, Json] | None) -> Manifest | None:
-    """The manifest that the host has, None for none. Raises PatchError manifest-unreadable."""
+    """The manifest that the host has, None for none. Raises PatchError patch-manifest-unreadable."""
     if shape is None:
         return None
     try:
@@ -77,7 +77,7 @@ def manifest_from_json(shape: Mapping[str, Json] | None) -> Manifest | None:
         )
     except (KeyError, TypeError, AttributeError):
         raise PatchError(
-            "manifest-unreadable",
+            "patch-manifest-unreadable",
             "the manifest of the patch is of another version of sglfab, or damaged",
             try_="fab patch-status",
         ) from None

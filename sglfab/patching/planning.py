@@ -53,7 +53,7 @@ class Install:
 
 
 def install_from_json(reply: Mapping[str, Json]) -> Install:
-    """Raises PatchError manifest-unreadable."""
+    """Raises PatchError patch-manifest-unreadable."""
     fields = ("pid", "start_wall", "run", "starting", "traced")
     return Install(
         root=reply["root"],

@@ -21,14 +21,16 @@ class PlainProgress:
         self._heartbeat_s = heartbeat_s
         self._key: object = None
         self._view: WatchView | None = None
+        self._alive: int | None = None
         self._said_s = 0.0
 
     def lines(self, view: WatchView, now_s: float) -> list[str]:
         """Lines without the time of day: none while nothing is worth one."""
         due = now_s - self._said_s >= self._heartbeat_s
         key = _key(view)
-        if key != self._key:
-            return self._say(view, key, now_s, _progress(view))
+        fewer = self._fewer(view)
+        if key != self._key or fewer:
+            return self._say(view, key, now_s, _progress(view) + fewer)
         if not due:
             return []
         moved = self._view is None or _moving(view) != _moving(self._view)
@@ -37,6 +39,12 @@ class PlainProgress:
     def _say(self, view: WatchView, key: object, now_s: float, line: str) -> list[str]:
         self._key, self._view, self._said_s = key, view, now_s
         return [line]
+
+    def _fewer(self, view: WatchView) -> str:
+        """What a process less is worth; while a server starts, more and more come, which is worth nothing."""
+        before, self._alive = self._alive, view.alive
+        lost = before is not None and view.alive is not None and view.alive < before
+        return f", {view.alive} processes alive" if lost else ""
 
     def _still(self, view: WatchView) -> str:
         still = f"still {stage_name(view.stage, view.draft)} ({spoken(view.elapsed_s)})"
@@ -68,7 +76,7 @@ def _shown_rank(view: WatchView) -> RankProgress | None:
 def _key(view: WatchView) -> object:
     rank = _shown_rank(view)
     step = None if rank is None or rank.progress is None else (rank.stage, rank.draft, int(rank.progress / STEP + 1e-9))
-    return view.stage, view.draft, view.http, view.alive, step
+    return view.stage, view.draft, view.http, step
 
 
 def _moving(view: WatchView) -> tuple[tuple[RankProgress, ...], tuple[StageSpan, ...]]:

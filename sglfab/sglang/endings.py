@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ending:
-    """A line after which this server does not serve. how: crash, stop (somebody asked for it) or echo (a consequence)."""
+    """A line after which this server does not serve. how: crash, kill, stop (somebody asked) or echo (a consequence)."""
 
     how: str
     pattern: re.Pattern[str]
@@ -52,10 +52,14 @@ ENDINGS: tuple[Ending, ...] = (
 
 # What a rank or the launcher says when another process is gone: never the first cause while another one is known.
 ECHO = re.compile(
-    r"EOFError$|Connection closed by peer|Connection reset by peer|Broken pipe|remote process exited or there was a network error|"
-    r"died during initialization \(exit code|NCCL communicator was aborted|Socket closed|recvValue failed|sendBytes failed|"
-    r"recvBytes failed|failed to recv, got 0 bytes|Failed to recv, got 0 bytes|ncclRemoteError|ncclInProgress|process group .*aborted|"
-    r"Some NCCL operations have failed or timed out|taking (?:down )?the entire process down|Terminating the process after attempting|"
+    r"EOFError$|Connection closed by peer|Connection reset by peer|Broken pipe|"
+    r"remote process exited or there was a network error|"
+    r"died during initialization \(exit code|NCCL communicator was aborted|Socket closed|"
+    r"recvValue failed|sendBytes failed|"
+    r"recvBytes failed|failed to recv, got 0 bytes|Failed to recv, got 0 bytes|"
+    r"ncclRemoteError|ncclInProgress|process group .*aborted|"
+    r"Some NCCL operations have failed or timed out|"
+    r"taking (?:down )?the entire process down|Terminating the process after attempting|"
     r"finish the model loading, but there are other ranks|monitoredBarrier|Application startup failed"
 )
 

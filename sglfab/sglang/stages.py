@@ -1,6 +1,6 @@
 """Which line, and which frame of a traceback, tells the stage of a start: wording of 0.4.6 … 0.5.23 in one place.
 
-The order of stages changed at 0.5.14 and wording at 0.5.14, 0.5.17 and 0.5.21, so a rank has a set of facts, not a fixed
+The order of stages changed at 0.5.14, the wording at 0.5.14, 0.5.17 and 0.5.21: a rank has a set of facts, no fixed
 sequence; a second `Load weight begin` of one rank is the draft, not a restart.
 """
 
@@ -62,10 +62,32 @@ BARS: tuple[tuple[str, str], ...] = (
     ("Fetching", "load-weights"),
 )
 BEGINNINGS = re.compile(
-    r"UserWarning: 'python -m sglang\.launch_server' is|^usage: |FutureWarning: The (?:cuda\.cudart|pynvml)|"
-    r"/torch/cuda/__init__\.py:\d+: \w+Warning|^Attention backend not|^Fail to set RLIMIT|^Ignore import error when loading sglang\.srt\.multimodal|"
-    r"^(?:\+ )?(?:exec )?(?:\S*/)?(?:python\S*) -m sglang\.launch_server|^(?:\+ )?sglang serve |: Started .*\.service|Scheduled restart job"
+    r"UserWarning: 'python -m sglang\.launch_server' is|"
+    r"^usage: (?:launch|sglang|python)|FutureWarning: The (?:cuda\.cudart|pynvml)|"
+    r"/torch/cuda/__init__\.py:\d+: \w+Warning|^Attention backend not|^Fail to set RLIMIT|"
+    r"^Ignore import error when loading sglang\.srt\.multimodal|"
+    r"^(?:\+ )?(?:exec )?(?:\S*/)?(?:python\S*) -m sglang\.launch_server|^(?:\+ )?sglang serve |"
+    r": Started .*\.service|Scheduled restart job"
 )
+BEGINNING_TEXTS = (
+    *(
+        "UserWarning: 'python -m",
+        "usage: launch",
+        "usage: sglang",
+        "usage: python",
+        "FutureWarning: The",
+        "/torch/cuda/__init__.py",
+        "Attention backend not",
+    ),
+    *(
+        "Fail to set RLIMIT",
+        "Ignore import error",
+        "-m sglang.launch_server",
+        "sglang serve ",
+        ": Started ",
+        "Scheduled restart",
+    ),
+)  # one of them stands in every line that BEGINNINGS finds
 
 _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
@@ -80,7 +102,8 @@ _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"init_attention_backend|attention_backend_setup|attention_registry|_get_attention_backend|/layers/attention/[^\n]*:__init__"
+            r"init_attention_backend|attention_backend_setup|attention_registry|_get_attention_backend|"
+            r"/layers/attention/[^\n]*:__init__"
         ),
         "post-load",
     ),

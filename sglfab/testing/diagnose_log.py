@@ -1,4 +1,4 @@
-"""`python -m sglfab.testing.diagnose_log FILE`: the JSON contract of a log's diagnosis, without the operator's tool around it."""
+"""`python -m sglfab.testing.diagnose_log FILE`: the JSON contract of a log's diagnosis, nothing around it."""
 
 from __future__ import annotations
 

@@ -99,3 +99,14 @@ def ended(process: subprocess.Popen[str], words: tuple[str, ...] = (), timeout_s
     """What a started `fab` did until its end."""
     out, err = process.communicate(timeout=timeout_s)
     return Done(words, process.returncode, out, err)
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """The first line of stderr with these words; fails when the program ends without one."""
+    assert process.stderr is not None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        if words in line:
+            return line
+    raise AssertionError(f"never said: {words!r}; but:\n{''.join(lines)}")

@@ -21,6 +21,14 @@ class Place:
     host: StandinHost
     fab: Fab
 
+    @property
+    def gate(self) -> str:
+        """A line for `setup:` at which launch.sh waits until the test opens the gate."""
+        return f"while [ ! -e {self.host.root}/open ]; do sleep 0.05; done"
+
+    def open_gate(self) -> None:
+        (self.host.root / "open").touch()
+
     def launch(self, *words: str) -> str:
         """The id of a run that was started and not waited for."""
         done = self.fab("launch", "--profile", "standin", "--no-wait", "--json", *words)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from sglfab.errors import InputError
 from sglfab.flows import logs as log_flow
 from sglfab.flows import runs as run_flow
+from sglfab.flows import secrets
 from sglfab.flows import status as status_flow
 from sglfab.flows import stop as stopping
 from sglfab.flows.runs import Wanted
+from sglfab.model import Json, SecretSource
 
 from ..answers import life as answers
 from ..desk import Answer, Seat
@@ -68,8 +71,15 @@ def prune(seat: Seat, keep: int) -> Answer:
     return answers.pruned(reply, seat.host.label, dry=seat.desk.dry)
 
 
+def hide_secrets_of(seat: Seat, run: Json) -> None:
+    """What the server may have printed of its secrets is hidden, as far as they can be had here and now."""
+    sources = [SecretSource(**source) for source in run["plan"].get("secrets") or ()]
+    seat.desk.hide(secrets.at_hand(sources, os.environ))
+
+
 def logs(seat: Seat, wanted: Wanted, *, follow: bool, trace: bool, lines: int) -> Answer:
     run = run_flow.choose(seat.host, wanted, dead_ok=True)
+    hide_secrets_of(seat, run)
     try:
         for text in log_flow.lines(seat.host, run["id"], trace=trace, count=lines, follow=follow):
             print(seat.desk.redactor.text(text), flush=True)

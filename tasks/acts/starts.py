@@ -11,7 +11,7 @@ from sglfab.flows import launch as launching
 from sglfab.flows import runs as run_flow
 from sglfab.flows import secrets
 from sglfab.flows.runs import Wanted
-from sglfab.model import Json, Plan, Profile, plan_from_json
+from sglfab.model import Json, Plan, Profile
 from sglfab.profiles import load
 
 from ..answers import plans as plan_answers
@@ -74,7 +74,7 @@ def _recorded(run: Json) -> Plan:
     if run.get("adopted"):
         what = f"{run['id']} was started by somebody else: its environment and secrets are not known"
         raise InputError("adopted-no-plan", what, where="fab restart", try_="write a profile for it, then fab launch")
-    return plan_from_json(run["plan"])
+    return run_flow.plan_of(run)
 
 
 def _anew(seat: Seat, run: Json, again: Again) -> Profile:

@@ -16,7 +16,7 @@ from sglfab.model import WaitSettings
 from .. import edge
 from ..answers import verdicts as answers
 from ..desk import Answer, Desk, Seat
-from .life import ask
+from .life import ask, hide_secrets_of
 
 
 def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
@@ -24,12 +24,16 @@ def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
     run = run_flow.pick(runs, wanted, where=seat.host.label, dead_ok=True)
     if seat.desk.dry:
         return answers.dry_wait(run["id"], seat.host.label)
+    hide_secrets_of(seat, run)
+    key = judging.api_key(run, os.environ, seat.report)
+    seat.desk.hide((key,) if key else ())
     try:
         verdict = judging.wait_for_run(
             seat.host,
             run,
             catalogue.load(seat.project),
-            environ=os.environ,
+            api_key=key,
+            hide=seat.desk.hidden,
             deadline_s=deadline_s,
             report=seat.report,
             clock=seat.desk.clock,
@@ -58,13 +62,15 @@ def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadli
 
 
 def _judge(seat: Seat, foreign: Foreign, settings: WaitSettings, *, confirmed: str) -> Answer:
+    key = os.environ.get(judging.FOREIGN_KEY)
+    seat.desk.hide((key,) if key else ())
     try:
         verdict = judging.wait_for_foreign(
             seat.host,
             foreign,
             catalogue.load(seat.project),
             settings=settings,
-            api_key=os.environ.get(judging.FOREIGN_KEY),
+            api_key=key,
             report=seat.report,
             clock=seat.desk.clock,
         )

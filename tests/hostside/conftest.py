@@ -91,7 +91,7 @@ class HostProgram:
         self.state, self.tmp = tmp / "state", tmp
         self.prefix, self.program = (), (sys.executable, "-m", "sglfab.hostside")
         self.env = {**os.environ, "SGLFAB_LOCK_DIR": str(tmp / "locks")}
-        self.launched = []
+        self.launched, self.mounted = [], []
 
     def open(self, name, **request):
         return Op(name, {"state_dir": str(self.state), **request}, self.env, (*self.prefix, *self.program))
@@ -123,9 +123,21 @@ class HostProgram:
         wait_for(lambda: "all stands" in Path(run["dir"], "server.log").read_text() or exit_of(run))
         return run
 
-    def stop_all(self):
+    def move_to_small_disk(self, kb):
+        """The state folder becomes a file system of that many KiB; skips the test where we may not mount one."""
+        self.state = self.tmp / "small"
+        self.state.mkdir()
+        argv = ["mount", "-t", "tmpfs", "-o", f"size={kb}k", "tmpfs", self.state]
+        if subprocess.run(argv, capture_output=True, check=False).returncode:
+            pytest.skip("mounting a tmpfs is not permitted here")
+        self.mounted.append(self.state)
+
+    def close(self):
+        """End what was launched; only then may its state go."""
         for run_id in self.launched:
             self.call("stop", run_id=run_id, grace_s=0)
+        for folder in self.mounted:
+            subprocess.run(["umount", "-l", folder], check=True)
 
 
 def wait_for(check, timeout_s=10.0):
@@ -155,7 +167,7 @@ def is_alive(pid):
 def host(tmp_path):
     program = HostProgram(tmp_path)
     yield program
-    program.stop_all()
+    program.close()
 
 
 @pytest.fixture
@@ -195,24 +207,3 @@ def bystander():
     for process in started:
         process.send_signal(signal.SIGKILL)
         process.wait(10)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A folder on a file system of `kb` KiB; the test is skipped where we may not mount one."""
-    mounted = []
-
-    def mount(kb):
-        folder = tmp_path / "small"
-        folder.mkdir()
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={kb}k", "tmpfs", folder], capture_output=True, check=False
-        )
-        if done.returncode:
-            pytest.skip("mounting a tmpfs is not permitted here")
-        mounted.append(folder)
-        return folder
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "-l", folder], check=True)

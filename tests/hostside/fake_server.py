@@ -1,9 +1,10 @@
 """A scripted server: `fake_server.py '{"port": N, …}'` imitates SGLang's processes and HTTP side as its JSON says.
 
 children: titles to start (`sglang::scheduler_TP0`), as setproctitle would leave them; listen: default true;
-ready_s: /health is 503 until then; exit: {"after_s", "code"}; orphan_s: a child whose parent is gone, for that long;
-ignore_term: SIGTERM does nothing; print: lines for the log; generation: false makes the info endpoint say so;
-old: the info endpoint has its name of before 0.5.6; api_key: /generate wants it; dump: a file that takes env and more.
+ready_at: /health is 503 until that file exists; exit: {"code", "at"}: at once, or when the file `at` exists;
+orphan_s: a child whose parent is gone, for that long; ignore_term: SIGTERM does nothing; print: lines for the log;
+generation: false makes the info endpoint say so; old: the info endpoint has its name of before 0.5.6;
+api_key: /generate wants it; dump: a file that takes the environment and more.
 """
 
 import json
@@ -16,7 +17,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 ORDER = json.loads(sys.argv[1])
-BEGAN = time.monotonic()
+
+
+def exists(path):
+    return path is None or os.path.exists(path)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         info = "/get_model_info" if ORDER.get("old") else "/model_info"
         if self.path == "/health":
-            self.reply(200 if time.monotonic() - BEGAN >= ORDER.get("ready_s", 0) else 503)
+            self.reply(200 if exists(ORDER.get("ready_at")) else 503)
         elif self.path == info:
             self.reply(200, json.dumps({"is_generation": ORDER.get("generation", True)}).encode())
         elif self.path == "/trickle":
@@ -91,7 +95,8 @@ def main():
         threading.Thread(target=server.serve_forever, daemon=True).start()
     print("all stands", flush=True)
     if ORDER.get("exit"):
-        time.sleep(ORDER["exit"]["after_s"])
+        while not exists(ORDER["exit"].get("at")):
+            time.sleep(0.01)
         sys.exit(ORDER["exit"]["code"])
     while True:
         time.sleep(3600)

@@ -102,7 +102,7 @@ def test_a_port_of_a_run_of_ours_is_told_as_that(host, port):
 
 
 def test_a_free_port_and_a_run_that_ended(host, port, exit_status):
-    exit_status(host.launch({"port": port, "exit": {"after_s": 0, "code": 0}}))
+    exit_status(host.launch({"port": port, "exit": {"code": 0}}))
     found = host.ok("check", port=port, http_host="127.0.0.1", paths=[])
     assert found["port"] == {"busy": False, "owner": None, "reason": None}
     assert found["live_runs"] == []

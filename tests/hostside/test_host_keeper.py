@@ -20,8 +20,8 @@ def leave_alone(run):
 
 
 ENDINGS = [
-    pytest.param({"exit": {"after_s": 0, "code": 0}}, leave_alone, 0, None, id="a normal exit"),
-    pytest.param({"exit": {"after_s": 0, "code": 3}}, leave_alone, 3, None, id="an exit with a code of its own"),
+    pytest.param({"exit": {"code": 0}}, leave_alone, 0, None, id="a normal exit"),
+    pytest.param({"exit": {"code": 3}}, leave_alone, 3, None, id="an exit with a code of its own"),
     pytest.param({}, end_main(signal.SIGKILL), -9, "SIGKILL", id="SIGKILL of main"),
     pytest.param({}, end_main(signal.SIGTERM), -15, "SIGTERM", id="SIGTERM of main"),
     pytest.param({}, end_main(signal.SIGHUP), -1, "SIGHUP", id="a hang-up ends the server as it would any other"),
@@ -79,8 +79,8 @@ def test_the_keeper_holds_nothing_of_whoever_launched(host):
     assert {link for link in links if link.startswith(("pipe:", "socket:"))} == set()
 
 
-def test_a_full_disk_does_not_swallow_the_exit_status(host, small_disk, exit_status):
-    host.state = small_disk(512)
+def test_a_full_disk_does_not_swallow_the_exit_status(host, exit_status):
+    host.move_to_small_disk(512)
     run = host.launch({})
     subprocess.run(["dd", "if=/dev/zero", f"of={host.state}/filler", "bs=1k"], capture_output=True, check=False)
     os.kill(run["main"]["pid"], signal.SIGKILL)

@@ -125,9 +125,9 @@ def test_short_values_are_no_reason_to_refuse(host):
 
 
 @pytest.mark.parametrize("kb", [4, 8, 12, 16, 20, 24])
-def test_a_full_disk_is_an_error_and_leaves_no_half_run(host, small_disk, kb):
+def test_a_full_disk_is_an_error_and_leaves_no_half_run(host, kb):
     """Each size breaks another write: launch.sh, server.log, run.json, the keeper's own."""
-    host.state = small_disk(kb)
+    host.move_to_small_disk(kb)
     reply, error, _ = host.call("launch", **host.request({}))
     if reply is None:
         assert error["code"] == "disk-full"
@@ -165,7 +165,7 @@ def servers_of(host):
 def test_the_cap_removes_the_oldest_dead_runs_only(host, exit_status):
     alive = host.launch({}, "live-0")
     for number in range(4):
-        exit_status(host.launch({"exit": {"after_s": 0, "code": 0}}, f"dead-{number}"))
+        exit_status(host.launch({"exit": {"code": 0}}, f"dead-{number}"))
     host.launch({}, "new-9", keep_runs=3)
     left = {run["id"] for run in host.ok("runs", profile=None)["runs"]}
     assert left == {alive["id"], "dead-3", "new-9"}
@@ -215,4 +215,4 @@ def test_where_logout_kills_the_keeper_gets_a_scope(host, tmp_path, does, warnin
 def test_without_systemd_nothing_is_said_about_logout(host):
     if os.path.isdir("/run/systemd/system"):
         pytest.skip("this machine runs systemd")
-    assert host.ok("launch", **host.request({"exit": {"after_s": 0, "code": 0}}))["warnings"] == []
+    assert host.ok("launch", **host.request({"exit": {"code": 0}}))["warnings"] == []

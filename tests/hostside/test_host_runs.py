@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def some_runs(host, exit_status):
     for number in range(3):
-        exit_status(host.launch({"exit": {"after_s": 0, "code": number}}, f"dead-{number}"))
+        exit_status(host.launch({"exit": {"code": number}}, f"dead-{number}"))
     host.launch({}, "live-1", profile="other")
     return host
 

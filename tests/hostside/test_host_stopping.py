@@ -79,7 +79,7 @@ def forge(run, **changes):
 
 
 def test_a_reused_pid_is_never_signalled(host, bystander, alive, exit_status):
-    run = host.launch({"exit": {"after_s": 0, "code": 0}})
+    run = host.launch({"exit": {"code": 0}})
     exit_status(run)
     stranger = bystander(["sleep", "3600"], start_new_session=True)
     forge(run, main={"pid": stranger.pid, "start": look(stranger.pid).start - 1})
@@ -88,7 +88,7 @@ def test_a_reused_pid_is_never_signalled(host, bystander, alive, exit_status):
 
 
 def test_a_run_of_another_boot_is_never_signalled(host, bystander, alive, exit_status):
-    run = host.launch({"exit": {"after_s": 0, "code": 0}})
+    run = host.launch({"exit": {"code": 0}})
     exit_status(run)
     stranger = bystander(["sleep", "3600"], start_new_session=True)
     forge(run, main={"pid": stranger.pid, "start": look(stranger.pid).start}, boot_id="another")

@@ -34,9 +34,12 @@ def log_of(op):
     return "".join(data["data"] for data in of_kind(op, "log"))
 
 
-def test_a_server_from_loading_to_its_first_token(host, port):
-    run = host.launch({"port": port, "children": CHILDREN, "ready_s": 1.0, "print": ["hello ü"]})
+def test_a_server_from_loading_to_its_first_token(host, port, tmp_path):
+    order = {"port": port, "children": CHILDREN, "ready_at": str(tmp_path / "ready"), "print": ["hello ü"]}
+    run = host.launch(order)
     with host.open("watch", run_id=run["id"], tp_size=2, record=True) as op:
+        op.until(http("health", state="503", ours=True))
+        (tmp_path / "ready").touch()
         op.until(http("generate", state="200", ours=True))
         op.until(kind("tick"))
     start = op.events[0]
@@ -49,7 +52,7 @@ def test_a_server_from_loading_to_its_first_token(host, port):
         "profile": "demo",
         "patches": [],
     }
-    assert abs(start["data"]["started_wall"] - run["created_wall"]) < 2
+    assert abs(start["data"]["started_wall"] - run["created_wall"]) < 5
     assert log_of(op) == "hello ü\nall stands\n"
     states = [d["state"] for d in of_kind(op, "http") if d["what"] == "health"]
     assert (states[0], states[-1]) == ("503", "200")
@@ -64,10 +67,11 @@ def test_a_server_from_loading_to_its_first_token(host, port):
     assert len({line["watch"] for line in recorded}) == 1
 
 
-def test_ready_is_told_within_half_a_second_of_the_first_200(host, port):
-    run = host.launch({"port": port, "ready_s": 1.5})
+def test_ready_is_told_within_half_a_second_of_the_first_200(host, port, tmp_path):
+    run = host.launch({"port": port, "ready_at": str(tmp_path / "ready")})
     with host.open("watch", run_id=run["id"]) as op:
-        op.until(http("health"))
+        op.until(http("health", state="503"))
+        (tmp_path / "ready").touch()
         first = first_200(port)
         op.until(http("generate", state="200"))
         assert time.monotonic() - first < 0.5
@@ -108,12 +112,13 @@ def test_a_death_is_told_within_a_second(host, port, role, number):
             assert time.monotonic() - began < 1.5
 
 
-def test_last_words_come_before_the_end(host):
-    run = host.launch({"exit": {"after_s": 1, "code": 7}})
+def test_last_words_come_before_the_end(host, tmp_path):
+    run = host.launch({"exit": {"at": str(tmp_path / "end"), "code": 7}})
     with host.open("watch", run_id=run["id"]) as op:
         op.until(kind("processes"))
         with open(run["log"], "a") as log:
             log.write("x" * 3_000_000 + "\nlast words\n")
+        (tmp_path / "end").touch()
         op.until(kind("exit"))
     order = [e["kind"] for e in op.events]
     assert log_of(op).endswith("last words\n")
@@ -121,7 +126,7 @@ def test_last_words_come_before_the_end(host):
 
 
 def test_a_run_that_is_over_is_told_as_such(host, exit_status):
-    run = host.launch({"exit": {"after_s": 0, "code": 3}, "print": ["why"]})
+    run = host.launch({"exit": {"code": 3}, "print": ["why"]})
     exit_status(run)
     with host.open("watch", run_id=run["id"]) as op:
         assert op.until(kind("exit"))["data"]["code"] == 3
@@ -270,8 +275,8 @@ def test_replicas_of_a_rank_are_proven_together(host):
         assert op.until(kind("trace"))["data"]["ranks"]["0"]["proof"] is False
 
 
-def test_a_full_disk_ends_the_record_and_not_the_watch(host, small_disk):
-    host.state = small_disk(256)
+def test_a_full_disk_ends_the_record_and_not_the_watch(host):
+    host.move_to_small_disk(256)
     run = host.launch({"print": ["y" * 100_000]})
     with host.open("watch", run_id=run["id"], record=True) as op:
         with open(run["log"], "a") as log:

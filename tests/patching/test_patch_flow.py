@@ -2,9 +2,11 @@
 
 import hashlib
 import os
+import pwd
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -327,34 +329,32 @@ def test_two_at_once_end_patched_and_whole(installed, project, tmp_path, here):
     assert installed.pristine
 
 
-def test_a_file_of_somebody_else_is_refused_and_its_owner_named(installed, project):
-    status = as_nobody(installed, project)
-    assert status == 0, "see the child's output above"
+@pytest.fixture
+def for_all_to_read():
+    """An install in a folder that every user may enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        installed = Installed(Path(folder) / "site-packages")
+        if os.getuid() != 0:  # then we are the somebody else, and the file must be closed to us
+            for path in installed.originals:
+                installed.path(path).chmod(0o444)
+        yield installed
 
 
-def as_nobody(installed, project):
-    """Apply as a user who may read the install and not write it; 0 when it was refused with the owner's name."""
-    if os.getuid() != 0:
-        for path in installed.originals:
-            installed.path(path).chmod(0o444)
-    for folder in (installed.root, *installed.root.parents):
-        if str(folder).startswith("/tmp/") and os.getuid() == 0:
-            folder.chmod(0o755)
+def test_a_file_that_is_not_ours_to_write_is_refused_and_its_owner_named(for_all_to_read, project):
     child = os.fork()
     if child == 0:
         try:
             if os.getuid() == 0:
                 os.setuid(65534)
-            os._exit(refused_with_owner(installed, project))
+            os._exit(refused_with_owner(for_all_to_read, project))
         except BaseException as why:
             print(repr(why))
             os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "see the child's output above"
 
 
 def refused_with_owner(installed, project):
-    import pwd
-
     owner = pwd.getpwuid(installed.path("srt/models/deepseek_v2.py").stat().st_uid).pw_name
     try:
         patch.preview(project, HereHost("/nonexistent"), [SET], **where(installed))

@@ -233,9 +233,19 @@ def test_plain_lines_only_on_change_and_a_heartbeat(pipe, clock):
         (view(ranks=loading(0.21, 0.5)), True),
         (view(ranks=loading(0.11, 0.5), http="503"), True),
         (view(ranks=loading(0.11, 0.5), alive=8), True),
+        (view(ranks=loading(0.11, 0.5), alive=10), False),
         (view(ranks=loading(0.11, 0.5), stage="kv-cache"), True),
     ],
-    ids=["a shard more", "another rank", "a log line", "a tenth more", "health", "a process less", "next stage"],
+    ids=[
+        "a shard more",
+        "another rank",
+        "a log line",
+        "a tenth more",
+        "health",
+        "a process less",
+        "a process more",
+        "next stage",
+    ],
 )
 def test_what_is_worth_a_line(pipe, clock, after, said):
     with LiveView(pipe.console, clock=clock, heartbeat_s=15) as report:

@@ -30,7 +30,8 @@ def tree(*folders):
 def dry(served):
     """All of them against one live server; what they printed, and what there was before and after."""
     host = served.place.host
-    places = (host.state_dir, host.standin.site_packages)
+    state = [host.state_dir / name for name in ("runs", "latest", "patches", "probes")]
+    places = (*state, host.standin.site_packages)
     before, pid = tree(*places), str(served.place.pid(served.run))
     commands = [WAYS[way](PLANS[name][0]) for way, name in CASES]
     done = served.place.fab.all(*(tuple(pid if word == "PID" else word for word in words) for words in commands))

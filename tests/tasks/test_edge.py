@@ -48,19 +48,34 @@ WRONG = {
     "--set without --render": (["restart", "--set", "args.tp-size=1"], 2, "set-needs-render"),
     "no log": (["diagnose"], 2, "no-log"),
     "a log that is not there": (["diagnose", "--log", "/nonexistent/server.log"], 2, "log-unreadable"),
+    "a log that is a folder": (["diagnose", "--log", "/tmp"], 2, "log-unreadable"),
+    "a log to wait for that is not there": (["wait-health", "--log", "/nonexistent/a.log"], 2, "log-unreadable"),
+    "a pid that is not there": (["stop", "--pid", "4194303", "--yes"], 2, "pid-unknown"),
     "an unknown finding": (["explain", "nonsense"], 2, "nonsense"),
     "a configs folder that is not there": (["profiles", "--configs", "/nonexistent"], 2, "configs-not-found"),
     "a URL that is none": (["wait-health", "--url", "ftp://x"], 2, "bad-url"),
 }
 
 
-@pytest.mark.parametrize(("words", "code", "named"), WRONG.values(), ids=WRONG.keys())
-def test_wrong_words_get_an_answer_and_no_traceback(words, code, named, tmp_path):
-    done = fab.where(SGLFAB_STATE_DIR=str(tmp_path / "state"))(*words)
-    assert done.code == code, done.err
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory):
+    """What each of them was answered, and the state folder afterwards."""
+    state = tmp_path_factory.mktemp("wrong") / "state"
+    done = fab.where(SGLFAB_STATE_DIR=str(state)).all(*(tuple(words) for words, _, _ in WRONG.values()))
+    return dict(zip(WRONG, done, strict=True)), state
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_words_get_an_answer_and_no_traceback(answered, case):
+    done, (_, code, named) = answered[0][case], WRONG[case]
+    assert done.code == code, done
     assert named in done.said
     assert "Traceback" not in done.err
-    assert not (tmp_path / "state" / "runs").exists()
+
+
+def test_wrong_words_run_nothing(answered):
+    assert len(answered[0]) == len(WRONG)
+    assert not (answered[1] / "runs").exists()
 
 
 def test_an_error_is_one_json_object_with_json():

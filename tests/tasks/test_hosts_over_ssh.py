@@ -9,12 +9,11 @@ import signal
 import pytest
 
 from sglfab.testing import sshd as real_sshd
-from sglfab.testing.fab import ended
+from sglfab.testing.fab import ended, read_until
 from sglfab.testing.fixtures import end_runs, find_free_port
 from sglfab.testing.place import gone
 
 pytestmark = pytest.mark.ssh
-SLOW = {"delays": {"warmup": 6}}
 
 
 @pytest.fixture(scope="module")
@@ -80,28 +79,25 @@ def test_a_server_is_launched_waited_for_and_stopped_over_there(remote, sshd):
 
 
 def test_a_wait_outlives_its_connection(remote, sshd):
-    remote.host.write_profile(script=SLOW)
+    remote.host.write_profile(setup=[remote.gate])
     fab = over(remote, sshd)
     run = fab("launch", "--profile", "standin", "--no-wait", "--json").json["run"]
     waiting = fab.start("wait-health", "--run", run, "--json")
-    for line in waiting.stderr:
-        if "stage" in line:
-            break
+    read_until(waiting, "stage")
     sshd.signal_connections(signal.SIGKILL)
+    assert "the server is untouched" in read_until(waiting, "reconnecting")
+    remote.open_gate()
     done = ended(waiting)
-    assert "reconnecting" in done.err
     assert (done.code, done.json["verdict"]) == (0, "ready"), done
 
 
 def test_a_host_that_stays_away_is_unreachable_and_its_server_untouched(remote, tmp_path):
-    remote.host.write_profile(script={"delays": {"warmup": 600}}, wait={"reconnect_s": 3})
+    remote.host.write_profile(setup=[remote.gate], wait={"reconnect_s": 3})
     with real_sshd.running(tmp_path / "own") as own:
         fab = over(remote, own)
         run = fab("launch", "--profile", "standin", "--no-wait", "--json").json["run"]
         waiting = fab.start("wait-health", "--run", run, "--json")
-        for line in waiting.stderr:
-            if "stage" in line:
-                break
+        read_until(waiting, "stage")
         serving = own.connections()
         own.stop()
         for connection in serving:
@@ -115,12 +111,10 @@ def test_a_host_that_stays_away_is_unreachable_and_its_server_untouched(remote, 
 
 
 def test_the_line_to_resume_reaches_the_same_host(remote, sshd):
-    remote.host.write_profile(script={"delays": {"warmup": 600}})
+    remote.host.write_profile(setup=[remote.gate])
     fab = over(remote, sshd)
     waiting = fab.start("launch", "--profile", "standin", "--json")
-    for line in waiting.stderr:
-        if "stage" in line:
-            break
+    read_until(waiting, "stage")
     os.killpg(waiting.pid, signal.SIGINT)
     done = ended(waiting)
     assert done.code == 130

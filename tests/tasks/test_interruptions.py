@@ -9,12 +9,11 @@ import signal
 
 import pytest
 
-from sglfab.testing.fab import ended
+from sglfab.testing.fab import ended, read_until
 from sglfab.testing.place import gone
 from sglfab.testing.terminal import Terminal
 
-SLOW = {"delays": {"warmup": 8}}
-LONG = {"delays": {"kv-cache": 600}}
+LONG = {"delays": {"kv-cache": 600}}  # SGLang names the stage when it is done with it: until then it is post-load
 
 
 @pytest.fixture
@@ -40,14 +39,15 @@ def typed_after(terminal, word):
 
 
 def test_during_the_wait_of_a_launch(place, at_terminal):
-    place.host.write_profile(script=SLOW)
+    place.host.write_profile(setup=[place.gate])
     with at_terminal("launch", "--profile", "standin") as terminal:
-        terminal.until("warmup")
+        terminal.until("/health")
         terminal.ctrl_c()
         assert_left_well(terminal)
         resume = typed_after(terminal, "Resume")
     (run,) = place.live
     assert resume == ["wait-health", "--run", run]
+    place.open_gate()
     resumed = place.fab(*resume, "--json")
     assert (resumed.code, resumed.json["verdict"], resumed.json["run"]) == (0, "ready", run)
 
@@ -84,7 +84,7 @@ def test_during_a_wait_for_a_foreign_server_that_was_confirmed_at_the_terminal(p
     with at_terminal("wait-health", "--pid", str(server.pid)) as terminal:
         terminal.until("go on? [y/N]")
         terminal.type(b"y\n")
-        terminal.until("kv-cache")
+        terminal.until("post-load")
         terminal.ctrl_c()
         assert_left_well(terminal)
         resume = typed_after(terminal, "Resume")
@@ -107,13 +107,11 @@ def test_a_question_answered_with_no_changes_nothing(place, at_terminal):
 def test_with_json_the_object_so_far_is_printed(place):
     place.host.write_profile(script=LONG)
     waiting = place.fab.start("launch", "--profile", "standin", "--json")
-    for line in waiting.stderr:
-        if "kv-cache" in line:
-            break
+    read_until(waiting, "post-load")
     os.killpg(waiting.pid, signal.SIGINT)
     done = ended(waiting)
     assert done.code == 130
-    assert (done.json["verdict"], done.json["stage"]) == ("loading", "kv-cache")
+    assert (done.json["verdict"], done.json["stage"]) == ("loading", "post-load")
     assert done.json["run"] in place.live
     assert any("Resume: fab wait-health --run" in note for note in done.json["notes"])
 

@@ -25,7 +25,7 @@ def secretive(tmp_path_factory):
                 "env": {"HF_TOKEN": {"env": "THE_TOKEN"}, "OTHER_TOKEN": {"command": f"cat {root}/command"}},
                 "args": {"api-key": {"file": str(root / "key")}},
             },
-            setup=["echo \"ServerArgs(api_key='$OTHER_TOKEN', port=1)\""],
+            setup=["echo \"ServerArgs(api_key='$OTHER_TOKEN', port=1)\"", 'echo "no place that tells: $HF_TOKEN."'],
         )
         knowing = place.fab.where(THE_TOKEN=FROM_ENV)
         launched = knowing("launch", "--profile", "standin", "--json")
@@ -37,8 +37,9 @@ def secretive(tmp_path_factory):
             ("render", "--profile", "standin"),
             ("runs", "--json"),
             ("status", "--json"),
+            ("logs", "--lines", "500"),
         )
-        said += place.fab.all(("logs", "--lines", "500"), ("launch", "--profile", "standin"))
+        said += place.fab.all(("launch", "--profile", "standin"))
         yield {"place": place, "run": run, "said": [launched, *said], "unset": said[-1], "knowing": knowing}
 
 
@@ -81,7 +82,9 @@ def test_no_file_of_ours_holds_one(secretive):
     assert {"run.json", "launch.sh", "start.py", "keeper.log", "watch.jsonl", "verdict.json", "server.log"} <= names
     for path, data in files.items():
         shown = [v for v in VALUES if v.encode() in data]
-        allowed = [FROM_COMMAND] if path.name in ("server.log", "watch.jsonl") else []  # the server itself printed it
+        allowed = (
+            [FROM_COMMAND, FROM_ENV] if path.name in ("server.log", "watch.jsonl") else []
+        )  # the server itself printed it
         assert set(shown) <= set(allowed), path
 
 
@@ -94,6 +97,7 @@ def test_nothing_that_is_printed_shows_one(secretive):
 def test_what_the_server_printed_is_shown_with_the_secret_hidden(secretive):
     shown = next(done for done in secretive["said"] if done.words[0] == "logs").out
     assert "ServerArgs(api_key='***', port=1)" in shown
+    assert "no place that tells: ***." in shown
 
 
 def test_a_missing_secret_is_found_before_anything_is_stopped(secretive):

@@ -8,11 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from sglfab.testing.fab import ended
+from sglfab.testing.fab import ended, read_until
 from sglfab.testing.fixtures import find_free_port, start_of
+from sglfab.testing.place import place_in
 from sglfab.transports.host import Host
 from sglfab.transports.local import LocalTransport
 
@@ -22,9 +24,7 @@ def test_of_two_launches_at_once_one_wins_and_the_other_learns_who(place):
     old = place.pid(place.launch())
     assert place.fab("wait-health").code == 0  # from here on it ignores SIGTERM, so that its stop takes its time
     first = place.fab.start("launch", "--profile", "standin", "--no-wait", "--json")
-    for line in first.stderr:
-        if "stop: SIGTERM" in line:
-            break
+    read_until(first, "stop: SIGTERM")
     reader = threading.Thread(target=first.stderr.read, daemon=True)
     reader.start()
     second = place.fab.where(SGLFAB_OPERATOR="late")(
@@ -89,7 +89,7 @@ def test_a_busy_port_is_found_before_anything_is_stopped(place):
         done = place.fab("launch", "--profile", "standin", "--no-wait", "--json")
     assert (done.code, done.json["error"]["code"]) == (10, "port-busy")
     assert f"pid {os.getpid()}" in done.json["error"]["what"]
-    assert "pytest" in done.json["error"]["what"]
+    assert Path("/proc/self/cmdline").read_text().split("\0")[0] in done.json["error"]["what"]
     assert done.json["error"]["try"].endswith(f"fab stop --pid {os.getpid()}")
     assert place.live == [run]
 
@@ -113,10 +113,11 @@ def test_a_foreign_edit_in_a_file_to_be_patched_leaves_the_old_server_alone(plac
     assert edited.read_bytes() == before
 
 
+NOWHERE = "/nonexistent/python3"
 BARE = {
-    "no python there: launch": ("/nonexistent/python3", ("launch", "--profile", "standin", "--json"), 10, "no-python"),
-    "no python there: preflight": ("/nonexistent/python3", ("preflight", "--profile", "standin", "--json"), 10, "no-python"),
-    "no python there: patch-status": ("/nonexistent/python3", ("patch-status", "--profile", "standin", "--json"), 2, "no-python"),
+    "no python there: launch": (NOWHERE, ("launch", "--profile", "standin", "--json"), 10, "no-python"),
+    "no python there: preflight": (NOWHERE, ("preflight", "--profile", "standin", "--json"), 10, "no-python"),
+    "no python there: patch-status": (NOWHERE, ("patch-status", "--profile", "standin", "--json"), 2, "no-python"),
     "no sglang in it: launch": (sys.executable, ("launch", "--profile", "standin", "--json"), 10, "no-sglang"),
     "no sglang in it: preflight": (sys.executable, ("preflight", "--profile", "standin", "--json"), 10, "no-sglang"),
     "no sglang in it: patch-debug": (sys.executable, ("patch-debug", "--profile", "standin", "--json"), 2, "sglang"),
@@ -125,11 +126,9 @@ BARE = {
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    from sglfab.testing.place import place_in
-
     answers = {}
     with place_in(tmp_path_factory.mktemp("bare") / "host") as place:
-        for python in ("/nonexistent/python3", sys.executable):
+        for python in (NOWHERE, sys.executable):
             place.host.write_profile(python=python)
             mine = {name: case for name, case in BARE.items() if case[0] == python}
             answers |= dict(zip(mine, place.fab.all(*(case[1] for case in mine.values())), strict=True))
@@ -152,13 +151,13 @@ def test_commands_that_need_no_profile_look_for_python3(bare):
     assert (done.code, done.json["error"]["code"]) == (2, "no-python")
 
 
-def test_a_state_folder_that_cannot_be_made_is_an_error_and_no_server_is_left(place):
-    done = place.fab.where(SGLFAB_STATE_DIR="/proc/no-such-place")(
-        "launch", "--profile", "standin", "--no-wait", "--json"
-    )
-    assert done.code == 2, done
-    assert "/proc/no-such-place" in done.out
-    assert _sessions_of(place) == []
+def test_a_state_folder_that_cannot_be_made_is_found_before_anything_is_stopped(place, tmp_path):
+    (tmp_path / "file").touch()
+    lost = place.fab.where(SGLFAB_STATE_DIR=str(tmp_path / "file" / "state"))
+    done = lost("launch", "--profile", "standin", "--no-wait", "--json")
+    assert (done.code, done.json["error"]["code"]) == (10, "state-dir"), done
+    assert str(tmp_path / "file" / "state") in done.json["error"]["what"]
+    assert _servers_of(place) == []
 
 
 def test_a_disk_that_fills_while_the_run_folder_is_written_leaves_no_run_and_no_server(place):
@@ -177,21 +176,17 @@ def test_a_disk_that_fills_while_the_run_folder_is_written_leaves_no_run_and_no_
     assert done.code == 2, done
     assert done.json["error"]["code"] == "disk-full"
     assert not list((place.host.state_dir / "runs").iterdir())
-    assert _sessions_of(place) == []
+    assert _servers_of(place) == []
 
 
-def _sessions_of(place):
-    """pids whose command line names this host's interpreter."""
-    from pathlib import Path
-
+def _servers_of(place):
+    """pids of this host's servers, recorded or not."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if (
-                place.host.python.encode() in (process / "cmdline").read_bytes()
-                and b"launch_server" in (process / "cmdline").read_bytes()
-            ):
-                found.append(process.name)
+            words = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
+        if words[0] == place.host.python.encode():
+            found.append(process.name)
     return found

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sglfab.testing.place import place_in
+
 NASTY = {
     "spaces": "  two  words ",
     "quotes": 'it\'s "quoted" `so`',
@@ -23,8 +25,6 @@ OVERRIDE = {"rope_scaling": {"factor": 2.5, "type": "it's"}, "text": "a b"}
 
 @pytest.fixture(scope="module")
 def arrived(tmp_path_factory):
-    from sglfab.testing.place import place_in
-
     with place_in(tmp_path_factory.mktemp("values") / "host") as place:
         env = {f"VALUE_{number}": value for number, value in enumerate(NASTY.values())}
         args = {
@@ -39,7 +39,7 @@ def arrived(tmp_path_factory):
         yield dict(item.partition("=")[::2] for item in split[0]), split[1]
 
 
-@pytest.mark.parametrize(("number", "value"), enumerate(NASTY.values()), ids=NASTY.keys())
+@pytest.mark.parametrize(("number", "value"), list(enumerate(NASTY.values())), ids=NASTY.keys())
 def test_a_variable(arrived, number, value):
     assert arrived[0][f"VALUE_{number}"] == value
 

@@ -31,10 +31,12 @@ class Setting:
     port: int
     traced: bool
     launch_words: tuple[str, ...] = ()  # further words of each launch
+    core: tuple[str, ...] = ()  # words before the task: -S CONFIG -H HOST
+    host_state: Path | None = None  # the state folder of a host that does not get our environment
 
     @property
     def state_dir(self) -> Path:
-        return self.folder / "state"
+        return self.host_state or self.folder / "state"
 
     def not_as_released(self) -> tuple[str, ...]:
         """Which of the three patched files differ from the wheel's RECORD."""

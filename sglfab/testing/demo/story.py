@@ -66,6 +66,7 @@ def chapter(title: str) -> None:
 
 def fab(setting: Setting, *words: str, expect: int = 0) -> None:
     """Run one `fab …` line with its output on this terminal."""
+    words = (*setting.core, *words)
     print(f"$ fab {shlex.join(words)}", flush=True)
     try:
         code = subprocess.run([str(FAB), *words], cwd=ROOT, env=setting.env, check=False, timeout=STEP_S).returncode
