@@ -118,13 +118,14 @@ def command_prefix(host: str) -> tuple[list[str], str]:
 
     core = getattr(program, "core", None)
     unparsed = list(getattr(core, "unparsed", None) or [])
-    words = _without_hosts(command_line()[: len(command_line()) - len(unparsed)]) if core else []
+    words = without_hosts(command_line()[: len(command_line()) - len(unparsed)]) if core else []
     where = [] if host == LOCAL else ["-H", host]
     namespace = unparsed[0].rpartition(".")[0] if unparsed else ""
     return ["fab", *words, *where], f"{namespace}." if namespace else ""
 
 
-def _without_hosts(words: list[str]) -> list[str]:
+def without_hosts(words: list[str]) -> list[str]:
+    """The words in front of a task without -H in any of its spellings, and without -R."""
     kept: list[str] = []
     skip = False
     for word in words:

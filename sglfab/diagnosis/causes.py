@@ -67,6 +67,7 @@ def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
         captures |= others[id_, "also", number]
     for match in reversed(alive):
         captures |= match.captures
+    captures.setdefault("count", str(counted))
     return Hit(signature, _ordered(alive), captures)
 
 

@@ -27,6 +27,7 @@ class Judge:
         self.log_t: float | None = None  # when the last log bytes came
         self.end_t: float | None = None  # when the log first showed an end
         self.t = 0.0
+        self._place_seen: tuple[tuple[str, bool], float] = (("import", False), 0.0)  # stage and since when
         self._cached: tuple[tuple[int, int], LogVerdict] | None = None
 
     def feed(self, seen: Observation) -> None:
@@ -47,8 +48,11 @@ class Judge:
             return
         self.log.feed(data)
         self.log_t = seen.t
-        if self.end_t is None and self.log.run.ended():
+        if self.end_t is None and self.log.run.surely_ended():
             self.end_t = seen.t
+        place = self.log.run.progress.overall()
+        if place != self._place_seen[0]:
+            self._place_seen = (place, seen.t)
 
     def log_verdict(self) -> LogVerdict:
         key = (self.log.bytes, self.log.earlier)
@@ -103,7 +107,7 @@ class Judge:
             ruled_out=outcome.ruled_out,
             gaps=tuple(dict.fromkeys((*self.host.gaps, *outcome.gaps))),
             notes=(*self._notes(), *outcome.notes),
-            timeline=run.progress.timeline(),
+            timeline=run.progress.timeline() if now_s is None else self._timeline(now_s),
         )
 
     def _place(self, outcome: Outcome, said: LogVerdict) -> tuple[str, bool]:
@@ -131,7 +135,7 @@ class Judge:
             http=self.host.health,
             last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
-            timeline=self._timeline(),
+            timeline=self._timeline(now_s),
             alive=sum(p.role in WATCHED for p in self.host.processes.values()) or None,
         )
 
@@ -142,5 +146,11 @@ class Judge:
             return ranks
         return (replace(ranks[0], progress=bar.progress, detail=f"{bar.done:g}/{bar.total:g}"), *ranks[1:])
 
-    def _timeline(self) -> tuple[StageSpan, ...]:
-        return self.log.run.progress.timeline()
+    def _timeline(self, now_s: float) -> tuple[StageSpan, ...]:
+        """The stages so far; the estimate comes from this profile's former runs, and only else from the bar."""
+        spans = self.log.run.progress.timeline()
+        usual = self.expect.former.get(spans[-1].stage) if spans and not spans[-1].draft else None
+        if usual is None:
+            return spans
+        left = max(0.0, usual - (now_s - self._place_seen[1]))
+        return (*spans[:-1], replace(spans[-1], eta_s=left, eta_from="former-runs"))

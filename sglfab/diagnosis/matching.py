@@ -57,7 +57,7 @@ class Matcher:
             found = pattern.compiled.search(record.text)
             if not found:
                 continue
-            captures = {k: v for k, v in found.groupdict().items() if v is not None}
+            captures = {k.rstrip("0123456789"): v.strip() for k, v in found.groupdict().items() if v}
             if role != "match":
                 index = getattr(signature.when, role).index(pattern)
                 self.others.setdefault((signature.id, role, index), captures)

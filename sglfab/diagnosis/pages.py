@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sglfab.diagnosis.signature import Advice, Signature
+from sglfab.diagnosis.signature import Advice, Signature, shown
 
 
 def page_of(signature: Signature) -> str:
     """Markdown, the same for `fab explain` and docs/signatures/."""
-    parts = [f"# {signature.id}", signature.title, _facts(signature), signature.explanation, _advice(signature)]
+    parts = [f"# {signature.id}", shown(signature.title), _facts(signature), signature.explanation, _advice(signature)]
     if signature.wrong_when:
         parts.append(f"## When this advice is wrong\n\n{_sentence(signature.wrong_when)}")
     if samples := dict(signature.extra or {}).get("samples"):
@@ -27,7 +27,7 @@ def _facts(signature: Signature) -> str:
 
 
 def _advice(signature: Signature) -> str:
-    return "## What to do\n\n" + "\n".join(f"- {a.say}{_condition(a)}" for a in signature.advice)
+    return "## What to do\n\n" + "\n".join(f"- {shown(a.say)}{_condition(a)}" for a in signature.advice)
 
 
 def _condition(advice: Advice) -> str:

@@ -76,12 +76,22 @@ class Run:
         return [f for f in self.assembler.failures if f.root and self._fatal(f)]
 
     def _fatal(self, failure: Failure) -> bool:
+        return (
+            self._surely(failure)
+            if failure.fatal is not None
+            else self._surely(failure) or self.last_life <= failure.line
+        )
+
+    def _surely(self, failure: Failure) -> bool:
+        """Whether a traceback alone tells that a process ended: by its head, or because main has nothing below it."""
         if failure.fatal is not None:
             return failure.fatal
         frames = failure.frame_text()
-        if any(mark in frames for mark in _DEAD_MAIN):
-            return True
-        return self.last_life <= failure.line
+        return any(mark in frames for mark in _DEAD_MAIN)
+
+    def surely_ended(self) -> bool:
+        """Ended whatever may still be printed; a traceback without a head may yet turn out to be harmless."""
+        return bool(self.ends) or any(f.root and self._surely(f) for f in self.assembler.failures)
 
     def undecided(self) -> bool:
         """Whether a sign of life would still change what a traceback meant."""

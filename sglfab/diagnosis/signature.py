@@ -73,6 +73,9 @@ class Signature:
     extra: Mapping[str, tuple[str, ...]] = ()  # type: ignore[assignment]  # samples and near misses, only when read in full
 
 
+_OPTIONAL = re.compile(r"\[\[(.*?)\]\]")
+
+
 class Captures(dict[str, str]):
     """Named groups for templates; what was not captured reads as an ellipsis."""
 
@@ -81,7 +84,19 @@ class Captures(dict[str, str]):
 
 
 def fill(template: str, captures: Mapping[str, str]) -> str:
-    return template.format_map(Captures(captures))
+    """A template with its captures. `[[ … {name} … ]]` is left out when a name in it was not captured."""
+
+    def part(found: re.Match[str]) -> str:
+        names = re.findall(r"\{(\w+)\}", found[1])
+        return found[1] if all(captures.get(name) for name in names) else ""
+
+    return _OPTIONAL.sub(part, template).format_map(Captures(captures))
+
+
+def shown(template: str) -> str:
+    """A template as a page shows it: names in capitals, braces gone."""
+    plain = _OPTIONAL.sub(r"\1", template).replace("{{", "\0").replace("}}", "\1")
+    return re.sub(r"\{(\w+)\}", lambda m: m[1].upper(), plain).replace("\0", "{").replace("\1", "}")
 
 
 def release_key(text: str) -> tuple[int, ...]:

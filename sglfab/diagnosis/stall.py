@@ -85,7 +85,7 @@ def _flat_signals(judge: Judge, now_s: float, allowed: float) -> list[tuple[str,
         return [
             (
                 "process",
-                f"nothing read from disk for {reads:.0f} s, no compiler at work, and ranks use CPU: they wait in a loop",
+                f"nothing read from disk for {reads:.0f} s, no compiler at work, and ranks use CPU: they spin",
             ),
             ("gpu", f"GPU memory unchanged for {gpu:.0f} s"),
         ]

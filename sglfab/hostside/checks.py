@@ -17,9 +17,10 @@ Json = Dict[str, Any]
 
 
 def check(request: Json, emit: Callable[[Json], None], stdin_closed: threading.Event) -> Json:
-    """Port, paths, cwd, the locks of that port and `install`, live runs and the disk of the state folder."""
+    """Port, paths, cwd, the locks of that port and `install`, live and leftover runs, the disk of the state folder."""
     state = state_dir(request)
-    live = [run for run in all_runs(state) if run["alive"]]
+    # Leftovers too: both kinds hold memory, GPUs and perhaps the port.
+    live = [run for run in all_runs(state) if run["alive"] or run["leftover"]]
     cwd: Optional[str] = request.get("cwd")
     cwd = os.path.expanduser(cwd) if cwd else None
     return {

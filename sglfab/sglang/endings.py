@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ending:
-    """A line after which this server does not serve. how: crash, kill, stop (somebody asked) or echo (a consequence)."""
+    """A line after which this server does not serve. how: crash, kill, stop (asked for) or echo (a consequence)."""
 
     how: str
     pattern: re.Pattern[str]

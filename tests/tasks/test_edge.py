@@ -9,8 +9,25 @@ import sys
 import pytest
 
 from sglfab.testing.fab import FAB, ROOT, Fab
+from tasks.edge import without_hosts
 
 fab = Fab()
+
+
+KEPT = {
+    "-H and its host": (["-H", "a,b", "-S", "x"], ["-S", "x"]),
+    "-H with its host in one word": (["-Ha", "-i", "key"], ["-i", "key"]),
+    "--hosts": (["-r", "team", "--hosts", "a"], ["-r", "team"]),
+    "--hosts=": (["--hosts=a"], []),
+    "-R": (["-R", "-t", "5"], ["-t", "5"]),
+    "others stay": (["-S", "my config", "-i", "H"], ["-S", "my config", "-i", "H"]),
+    "nothing": ([], []),
+}
+
+
+@pytest.mark.parametrize(("words", "kept"), KEPT.values(), ids=KEPT.keys())
+def test_what_a_further_command_keeps_of_the_words_before_the_task(words, kept):
+    assert without_hosts(words) == kept
 
 
 def test_list_shows_every_command_of_the_contract_with_a_help_line():
