@@ -22,7 +22,10 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 
 def _index(found: catalogue.Catalogue) -> str:
     rows = [f"| [{s.id}]({s.id}.md) | {s.severity} | {shown(s.title)} |" for s in found.signatures.values()]
-    head = "# Findings\n\nGenerated from `configs/signatures` by `tools/signature_pages.py`.\n`fab explain ID` shows a page.\n\n"
+    head = (
+        "# Findings\n\nGenerated from `configs/signatures` by `tools/signature_pages.py`.\n"
+        "`fab explain ID` shows a page.\n\n"
+    )
     return head + "| id | severity | what it says |\n|---|---|---|\n" + "\n".join(rows) + "\n"
 
 

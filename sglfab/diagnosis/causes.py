@@ -12,10 +12,11 @@ from sglfab.logs import records
 from sglfab.logs.records import Record
 from sglfab.logs.tracebacks import Failure
 from sglfab.model import Evidence, Finding
-from sglfab.sglang import endings, stages
+from sglfab.sglang import endings
 
 MAX_EVIDENCE = 12
 MAX_CONSEQUENCES = 40
+_NOT_YET = ("import", "args")  # what is said there says little: most of both stages passes in silence
 _NATIVE = frozenset((records.NATIVE, records.PLAIN, records.CODE, records.KERNEL))
 
 
@@ -33,7 +34,7 @@ class Hit:
 
     @property
     def group(self) -> int:
-        """Where its failure begins, or its own line: what decides who came first."""
+        """Where its first exception stands, or its own line: what decides who came first."""
         return min(_group_line(m) for m in self.matches)
 
 
@@ -72,12 +73,11 @@ def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
 
 
 def _ordered(matches: tuple[Match, ...]) -> tuple[Match, ...]:
-    """By line; of one traceback the first pattern leads: patterns go from the telling to the general."""
+    """By line; among tracebacks the first pattern leads: patterns go from the telling to the general."""
     by_line = sorted(matches, key=lambda m: m.record.line)
-    first = by_line[0].failure
-    if first is None:
+    if by_line[0].failure is None:
         return tuple(by_line)
-    best = min((m for m in by_line if m.failure is first), key=lambda m: (m.pattern, m.record.line))
+    best = min((m for m in by_line if m.failure), key=lambda m: (m.pattern, m.record.line))
     return (best, *(m for m in by_line if m is not best))
 
 
@@ -116,7 +116,7 @@ def place_of(run: Run, match: Match, *, usual: str | None) -> tuple[str, bool]:
     failure = match.failure or following(run, match)
     if failure:
         return place_of_failure(run, failure, usual, (match.stage, match.draft))
-    return usual or match.stage, match.draft
+    return match.stage if match.stage in ("warmup", "serving") else usual or match.stage, match.draft
 
 
 def following(run: Run, match: Match) -> Failure | None:
@@ -128,19 +128,20 @@ def following(run: Run, match: Match) -> Failure | None:
 
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
-    frames = failure.frame_text()
-    told = stages.stage_of_frames(frames, ready=run.ready)
-    draft = stages.draft_of_frames(frames) and said[0] not in ("serving", "warmup")
-    if usual in ("import", "args") and (failure.rank or "Scheduler" in failure.head):
+    told, draft = run.told(failure)
+    draft = draft and said[0] not in ("serving", "warmup")
+    if usual in _NOT_YET and (failure.rank or "Scheduler" in failure.head):
         usual = None  # a scheduler is beyond that
-    stage = told or usual or said[0]
-    if told == "load-weights" and draft and said[1] is False and said[0] == "post-load":
-        return told, True
-    return stage, draft
+    return told or (usual if said[0] in _NOT_YET else None) or said[0], draft
 
 
 def _group_line(match: Match) -> int:
-    return match.failure.line if match.failure else match.record.line
+    return raised_line(match.failure) if match.failure else match.record.line
+
+
+def raised_line(failure: Failure) -> int:
+    """Where the first exception of a traceback was printed: of interleaved ones, the first that is complete counts."""
+    return failure.root.line if failure.root else failure.line
 
 
 def is_echo(failure: Failure) -> bool:

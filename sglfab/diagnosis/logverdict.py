@@ -78,13 +78,22 @@ def _primary(run: Run, found: list[Hit], release: str | None) -> tuple[Finding |
     known = [h for h in found if h.signature.severity == "fatal" and h.signature.role == "cause"]
     explained = {id(m.failure) for h in known for m in h.matches if m.failure}
     known_deaths = [m.failure for h in known for m in h.matches if m.failure]
-    unknown = [
-        f
-        for f in run.failures()
-        if id(f) not in explained and not causes.is_echo(f) and not any(causes.same_death(f, k) for k in known_deaths)
-    ]
+    unknown = sorted(
+        (
+            f
+            for f in run.failures()
+            if id(f) not in explained
+            and not causes.is_echo(f)
+            and not any(causes.same_death(f, k) for k in known_deaths)
+        ),
+        key=causes.raised_line,
+    )
     first = known[0] if known else None
-    if unknown and (first is None or unknown[0].line < first.group) and not _stopped_before(run, unknown[0]):
+    if (
+        unknown
+        and (first is None or causes.raised_line(unknown[0]) < first.group)
+        and not _stopped_before(run, unknown[0])
+    ):
         return _unknown(run, unknown[0]), None
     if first is None:
         first = next((h for h in found if h.signature.severity == "fatal"), None)

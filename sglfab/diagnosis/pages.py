@@ -11,8 +11,8 @@ def page_of(signature: Signature) -> str:
     if signature.wrong_when:
         parts.append(f"## When this advice is wrong\n\n{_sentence(signature.wrong_when)}")
     if samples := dict(signature.extra or {}).get("samples"):
-        shown = "\n".join("    " + line for line in samples[0].rstrip("\n").split("\n"))
-        parts.append(f"## What the log shows\n\n{shown}")
+        excerpt = "\n".join("    " + line for line in samples[0].rstrip("\n").split("\n"))
+        parts.append(f"## What the log shows\n\n{excerpt}")
     parts.append(f"Source: {_sentence(signature.source)}")
     return "\n\n".join(parts) + "\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from sglfab.diagnosis.attention import FINE, WRONG
@@ -42,6 +43,7 @@ class Run:
     last_life: int = 0  # the last line that shows that something goes on
     epochs: dict[int, int] = field(default_factory=dict)  # failure's line → epoch when it began
     args: str = ""
+    agreed: dict[int, tuple[str | None, bool]] = field(default_factory=dict)  # failure's line → what its frames tell
 
     def __post_init__(self) -> None:
         self.matcher = Matcher(self.catalogue)
@@ -57,6 +59,8 @@ class Run:
             self.errors.clear()  # what was complained about before has been survived
         if record.kind == records.ARGS and not self.args:
             self.args = record.text[:20000]
+        if placed:
+            self.agreed.clear()
         if placed and placed.role == "head" and len(self.epochs) < 256:
             self.epochs.setdefault(placed.failure.line, self.epoch)
         self._ending(record, placed)
@@ -92,6 +96,21 @@ class Run:
     def surely_ended(self) -> bool:
         """Ended whatever may still be printed; a traceback without a head may yet turn out to be harmless."""
         return bool(self.ends) or any(f.root and self._surely(f) for f in self.assembler.failures)
+
+    def told(self, failure: Failure) -> tuple[str | None, bool]:
+        """Stage (None: not told) and draft by the frames of a traceback; of ranks that died alike, what most of them tell.
+
+        Frames of interleaved tracebacks may stand in the wrong one.
+        """
+        if failure.line not in self.agreed:
+            alike = [f for f in self.failures() if f.likeness() == failure.likeness()]
+            answers = [self._frames_tell(f) for f in (alike if len(alike) > 2 else [failure])]
+            self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), Counter(answers).most_common(1)[0][0])
+        return self.agreed[failure.line]
+
+    def _frames_tell(self, failure: Failure) -> tuple[str | None, bool]:
+        frames = failure.frame_text()
+        return stages.stage_of_frames(frames, ready=self.ready), stages.draft_of_frames(frames)
 
     def undecided(self) -> bool:
         """Whether a sign of life would still change what a traceback meant."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.expectation import Expectation
@@ -15,11 +16,13 @@ from sglfab.flows import history, secrets
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Watched
 from sglfab.flows.foreign import Foreign
-from sglfab.flows.http_direct import DirectProbe
 from sglfab.flows.runs import plan_of
 from sglfab.flows.wait import Interrupted, wait
 from sglfab.model import Json, Verdict, WaitSettings
 from sglfab.transports.host import Host
+
+if TYPE_CHECKING:
+    from sglfab.flows.http_direct import DirectProbe
 
 API_KEY = "args.api-key"
 FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
@@ -106,6 +109,8 @@ def wait_for_foreign(
     clock: Clock,
 ) -> Verdict:
     """Wait for a server that is not ours: HTTP from here (`url`), log and processes from its host."""
+    from sglfab.flows.http_direct import DirectProbe  # requests takes as long to import as the rest of a wait
+
     judge = Judge(catalogue, expect=_expect(settings))
     probe = None
     if foreign.url:

@@ -63,7 +63,6 @@ class Failure:
     open: bool = True
     hinting: bool = False
     chained: bool = False
-    after_blank: bool = False
     held: Record | None = None  # the first part of a line that another process cut
 
     @property
@@ -77,6 +76,10 @@ class Failure:
     def kind(self) -> str:
         """The type of the first exception."""
         return self.root.text.partition(":")[0] if self.root else ""
+
+    def likeness(self) -> str:
+        """The first exception without its numbers: equal for ranks that died alike."""
+        return re.sub(r"\d+", "#", self.root.text)[:60] if self.root else ""
 
     def frame_text(self) -> str:
         """Every frame as "file:function", one a line: what signatures search."""
@@ -236,7 +239,6 @@ class Assembler:
             return "other"
         if record.kind == records.BLANK:
             failure.hinting = False
-            failure.after_blank = True
             return "other"
         if record.kind in (records.FRAME, records.CODE) and part.raised is None:
             if (found := _FRAME.match(text)) and len(part.frames) < 200:

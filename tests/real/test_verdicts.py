@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from sglfab.testing.fab import Fab, ended
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
 
 WITHIN_S = 2.0
-FAB_START_S = 1.5  # the verdict is printed by a process that was started before; its own exit takes a moment
+FAB_START_S = 3.0  # what `fab` needs to begin and to end, where a test times a whole call
 
 
 @dataclass(frozen=True)
@@ -49,33 +49,29 @@ class Bench:
         done = self.fab(*words, "--json", timeout_s=180)
         return done.code, done.json
 
-    def log(self, run: dict[str, Any]) -> str:
-        return (Path(run["dir"]) / "server.log").read_text(errors="replace")
+    def read(self, run: dict[str, Any], name: str) -> str:
+        path = Path(run["dir"]) / name
+        return path.read_text(errors="replace") if path.exists() else ""
 
-    def until_logged(self, run: dict[str, Any], words: str, within_s: float = 90) -> None:
+    def until(self, true: Callable[[], Any], otherwise: str, within_s: float = 120) -> Any:
         until = time.monotonic() + within_s
-        while words not in self.log(run):
-            assert time.monotonic() < until, self.log(run)[-2000:]
+        while not (found := true()):
+            assert time.monotonic() < until, otherwise
             time.sleep(0.05)
+        return found
 
-    def exit_json(self, run: dict[str, Any], within_s: float = 30) -> dict[str, Any]:
-        path = Path(run["dir"]) / "exit.json"
-        until = time.monotonic() + within_s
-        while not path.exists():
-            assert time.monotonic() < until, "no exit.json"
-            time.sleep(0.05)
-        return json.loads(path.read_text())
+    def exit_json(self, run: dict[str, Any]) -> dict[str, Any]:
+        return json.loads(self.until(lambda: self.read(run, "exit.json"), "no exit.json"))
 
-    def process(self, run: dict[str, Any], title: str, within_s: float = 120) -> int:
+    def process(self, run: dict[str, Any], title: str) -> int:
         """The pid in the run's own session whose command line begins with title."""
-        until = time.monotonic() + within_s
-        while time.monotonic() < until:
-            for stat in Path("/proc").glob("[0-9]*/stat"):
-                pid = int(stat.parent.name)
-                if _session(stat) == run["main"]["pid"] and _cmdline(pid).startswith(title):
-                    return pid
-            time.sleep(0.05)
-        raise AssertionError(f"no {title} in the session of {run['id']}")
+
+        def found() -> int | None:
+            pids = (int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if _session(stat) == session)
+            return next((pid for pid in pids if _cmdline(pid).startswith(title)), None)
+
+        session = run["main"]["pid"]
+        return self.until(found, f"no {title} in the session of {run['id']}")
 
 
 def _session(stat: Path) -> int | None:
@@ -116,6 +112,7 @@ def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
 def waiting(bench: Bench, run: dict[str, Any], *words: str) -> Iterator[Any]:
     """`fab wait-health` as a process that was there before the event; calls back for (exit code, verdict, seconds)."""
     process = bench.fab.start("wait-health", "--run", run["id"], "--json", *words)
+    bench.until(lambda: '"processes"' in bench.read(run, "watch.jsonl"), "the wait has not begun")
 
     def verdict(since: float) -> tuple[int, dict[str, Any], float]:
         done = ended(process, timeout_s=120)
@@ -134,7 +131,6 @@ def test_kill_9_of_a_scheduler_while_loading(benches):
     run = bench.launch()
     victim = bench.process(run, "sglang::scheduler_TP1")
     with waiting(bench, run) as verdict:
-        time.sleep(FAB_START_S)
         os.kill(victim, signal.SIGKILL)
         code, found, took = verdict(time.monotonic())
     assert (code, found["verdict"]) == (3, "crashed"), found
@@ -159,7 +155,7 @@ def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
         os.kill(stopped, signal.SIGCONT)
     assert (code, found["verdict"]) == (4, "stuck"), found
     assert found["primary"]["rank"] == "TP1"
-    assert 10 <= time.monotonic() - began <= 10 + 25 + WITHIN_S + 3 * FAB_START_S
+    assert 10 <= time.monotonic() - began <= 10 + 25 + WITHIN_S + 2 * FAB_START_S
     os.kill(bench.process(run, "sglang::detokenizer"), signal.SIGKILL)
     code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (3, "crashed"), found
@@ -182,7 +178,7 @@ def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg
     assert found["primary"]["category"] == "files.corrupt"
     assert found["stage"] == "load-weights"
     line = found["primary"]["evidence"][0]["line"]
-    assert found["primary"]["evidence"][0]["text"] in bench.log(run).split("\n")[line - 1]
+    assert found["primary"]["evidence"][0]["text"] in bench.read(run, "server.log").split("\n")[line - 1]
     assert bench.exit_json(run)["signal"] == "SIGKILL"
 
 
@@ -243,7 +239,7 @@ def test_exit_json_tells_how_the_launcher_ended(benches, end):
 def test_exit_json_of_a_normal_stop_is_0_and_the_verdict_says_stopped(benches):
     bench = benches()
     run = bench.launch()
-    bench.until_logged(run, "The server is fired up")
+    bench.until(lambda: "The server is fired up" in bench.read(run, "server.log"), "it did not come up")
     assert bench.fab("stop", "--run", run["id"]).code == 0
     assert bench.exit_json(run)["code"] == 0
     code, found = bench.verdict("wait-health", "--run", run["id"])

@@ -56,7 +56,7 @@ def test_before_anything_was_stopped(place, at_terminal):
     """The command of a secret takes its time: nothing has begun on the host."""
     run = place.launch()
     pid = place.pid(run)
-    place.host.write_profile(secrets={"env": {"HF_TOKEN": {"command": "echo asking >&2; sleep 60"}}})
+    place.host.write_profile(secrets={"env": {"HF_TOKEN": {"command": "echo asking >&2; exec sleep 60"}}})
     with at_terminal("launch", "--profile", "standin") as terminal:
         terminal.until("asking")
         terminal.ctrl_c()
@@ -117,7 +117,7 @@ def test_with_json_the_object_so_far_is_printed(place):
 
 
 def test_with_json_before_the_start_too(place):
-    place.host.write_profile(secrets={"env": {"HF_TOKEN": {"command": "echo asking >&2; sleep 60"}}})
+    place.host.write_profile(secrets={"env": {"HF_TOKEN": {"command": "echo asking >&2; exec sleep 60"}}})
     waiting = place.fab.start("launch", "--profile", "standin", "--json")
     assert waiting.stderr.readline() == "asking\n"
     os.killpg(waiting.pid, signal.SIGINT)

@@ -1,0 +1,164 @@
+"""The same log in another dress: collectors, older runs, user texts, mixed ranks. The answer must not change."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sglfab.diagnosis import catalogue, offline
+from sglfab.project import Project
+
+ROOT = Path(__file__).resolve().parents[2]
+DEV = ROOT / "tests" / "cases" / "dev"
+CASES = [
+    "d002-kv-none-tp8",
+    "d004-kv-negative",
+    "d019-params-topk-page",
+    "d022-hidden-width",
+    "d033-marlin-k",
+    "d037-tf-register",
+    "d044-flag-foreign",
+    "d051-nccl-memlock",
+    "d055-fabric-802",
+    "d060-ready-kimi-eagle3",
+    "d065-loading-slow-nfs",
+    "d070-long-request",
+]
+MANY_RANKS = ["d002-kv-none-tp8", "d022-hidden-width", "d033-marlin-k", "d045-tp-heads", "d031-illegal-capture"]
+LURES = [
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.31 GiB",
+    "Traceback (most recent call last): RuntimeError: CUDA error: an illegal memory access was encountered",
+    "[2025-01-01 00:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+    "Received sigquit from a child process. It usually means the child failed.",
+    "The server is fired up and ready to roll!",
+]
+Line = tuple[bytes, int | None]  # the text, and the line of the original that it was
+
+
+@lru_cache(maxsize=1)
+def signatures() -> catalogue.Catalogue:
+    return catalogue.load(Project(ROOT))
+
+
+@lru_cache(maxsize=64)
+def case(name: str) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+    expected = yaml.safe_load((DEV / name / "expect.yaml").read_text(encoding="utf-8"))
+    return expected, tuple((DEV / name / "server.log").read_bytes().split(b"\n")[:-1])
+
+
+def numbered(name: str) -> list[Line]:
+    return [(line, number) for number, line in enumerate(case(name)[1], 1)]
+
+
+def check(name: str, lines: list[Line]) -> None:
+    expected, original = case(name)
+    log = b"\n".join(line for line, _ in lines) + b"\n"
+    got = offline.diagnose(signatures(), [log], path=name, sglang_version=expected["sglang_version"]).to_json()
+    primary = got["primary"] or {}
+    assert got["verdict"] == expected["verdict"]
+    assert (primary.get("category") or "none") in [expected["category"], *(expected.get("category_alt") or [])]
+    assert got["stage"] in [expected["stage"], *(expected.get("stage_alt") or [])]
+    if not expected["cause_lines"]:
+        return
+    evidence = primary["evidence"][0]
+    source = lines[evidence["line"] - 1][1]
+    if source is not None:
+        assert source in expected["cause_lines"]
+        return
+    causes = [original[n - 1].decode("utf-8", "replace") for n in expected["cause_lines"]]
+    assert any(evidence["text"].strip()[:50] in c or c[:50] in evidence["text"] for c in causes)
+
+
+WRAPPERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "compose": lambda line, _: b"sglang-1  | " + line,
+    "coloured compose": lambda line, _: b"\x1b[36msglang_1  |\x1b[0m " + line,
+    "container runtime": lambda line, n: b"2025-05-19T22:54:%02d.%09dZ stderr F " % (n % 60, n) + line,
+    "docker json": lambda line, _: json.dumps(
+        {"log": line.decode("utf-8", "replace") + "\n", "stream": "stderr"}
+    ).encode(),
+    "journald": lambda line, _: b"Nov 14 04:31:07 worker-11 sglang[77526]: " + line,
+    "kubectl": lambda line, _: b"[pod/sglang-0/server] " + line,
+    "ray": lambda line, _: b"\x1b[36m(SchedulerActor pid=44108, ip=10.0.0.2)\x1b[0m " + line,
+    "srun": lambda line, _: b"0: " + line,
+    "stern": lambda line, _: b"sglang-7d9f6c-abcde \xe2\x80\xba server " + line,
+    "windows line ends": lambda line, _: line + b"\r",
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("wrapper", WRAPPERS.values(), ids=WRAPPERS.keys())
+def test_wrapped_by_a_collector(name: str, wrapper: Callable[[bytes, int], bytes]) -> None:
+    check(name, [(wrapper(line, number or 0), number) for line, number in numbered(name)])
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("older", ["d007-graph-oom", "d037-tf-register", "d013-oomkill-exit9", "d019-params-topk-page"])
+def test_after_an_older_crash_in_the_same_file(name: str, older: str) -> None:
+    check(name, [(line, None) for line, _ in numbered(older)] + numbered(name))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("lure", LURES)
+def test_with_misleading_words_of_users(name: str, lure: str) -> None:
+    requests = [
+        f"[2025-06-15 10:45:13] Receive: obj=GenerateReqInput(rid='1', text='why: {lure}')",
+        f"[2025-06-15 10:45:13 TP0] Finish: obj=GenerateReqInput(text='x'), out={{'text': '{lure}'}}",
+        json.dumps({"event": "request.received", "obj": {"text": lure}}),
+    ]
+    lines: list[Line] = []
+    for line, number in numbered(name):
+        lines.append((line, number))
+        if line.startswith(b"[20") and not line.endswith(b"last):") and (number or 0) % 7 == 0:
+            lines.append((requests[(number or 0) % 3].encode(), None))
+    check(name, lines)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("lure", LURES)
+def test_with_misleading_words_in_the_arguments(name: str, lure: str) -> None:
+    value = f"served_model_name={lure!r}, tokenizer_mode='auto'".encode()
+    check(name, [(line.replace(b"tokenizer_mode='auto'", value), number) for line, number in numbered(name)])
+
+
+@pytest.mark.parametrize("name", MANY_RANKS)
+@pytest.mark.parametrize("whole_lines", [True, False], ids=["between lines", "inside lines"])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_the_ranks_mixed_otherwise(name: str, whole_lines: bool, seed: int) -> None:
+    _, lines = case(name)
+    heads = [n for n, line in enumerate(lines) if b"hit an exception" in line]
+    blocks = [b"\n".join(lines[a:b]) + b"\n" for a, b in zip(heads, [*heads[1:], len(lines)], strict=True)]
+    mixed = mix(blocks, random.Random(f"{name}{seed}"), whole_lines=whole_lines)
+    check(name, numbered(name)[: heads[0]] + [(line, None) for line in mixed.split(b"\n")[:-1]])
+
+
+def mix(blocks: list[bytes], rng: random.Random, *, whole_lines: bool) -> bytes:
+    out, waiting, running = b"", list(blocks), []
+    while waiting or running:
+        if waiting and (not running or rng.random() < 0.5):
+            running.append(waiting.pop(0))
+        block = running.pop(rng.randrange(len(running)))
+        size = rng.choice([400, 800, 1500, 3000])
+        if whole_lines and (end := block.find(b"\n", size)) >= 0:
+            size = end + 1
+        out += block[:size]
+        if block[size:]:
+            running.append(block[size:])
+    return out
+
+
+def test_a_cut_last_line_changes_nothing() -> None:
+    check("d022-hidden-width", [*numbered("d022-hidden-width"), (b"[2025-06-15 10:4", None)])
+
+
+def test_an_older_run_is_noted() -> None:
+    log = b"\n".join(line for name in ("d007-graph-oom", "d002-kv-none-tp8") for line in case(name)[1])
+    notes = offline.diagnose(signatures(), [log], path="x").notes
+    assert any(re.search(r"last of 2 runs", note) for note in notes)
