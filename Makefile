@@ -16,11 +16,14 @@ help: ## list the targets
 demo: venv ## the main job, end to end, on a real SGLang on the CPU (sets everything up)
 	$(PY) -m sglfab.testing.demo
 
+# The real servers one after the other: each needs both cores; the rest side by side.
 test: check sglang sshd ## lint, types, and all tests but the slow ones, the real-server ones included
-	$(PYTEST) -m "not slow and not gpu"
+	$(PYTEST) -n 2 -m "not slow and not gpu and not sglang"
+	$(PYTEST) -m "sglang and not slow and not gpu"
 
 test-all: check sglang sshd ## the same, with the slow tests
-	$(PYTEST) -m "not gpu"
+	$(PYTEST) -n 2 -m "not gpu and not sglang"
+	$(PYTEST) -m "sglang and not gpu"
 
 check: venv ## ruff, mypy, and the Python floor of what runs on the host
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""For a team's own fabfile: our tasks as a collection, wherever the clone is and whatever their own modules are called."""
+"""For a team's own fabfile: our tasks as a collection, wherever the clone is, beside a team's own `tasks`."""
 
 from __future__ import annotations
 

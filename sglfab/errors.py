@@ -25,7 +25,7 @@ class ExitCode(IntEnum):
 class SglfabError(Exception):
     """An operator's error: never shown with a traceback.
 
-    code: kebab-case and stable. what: one sentence. where: file:line, host or command. try_: the next thing to type or change.
+    code: kebab-case and stable. what: one sentence. where: file:line, host or command. try_: what to type or change.
     """
 
     exit_code = ExitCode.INPUT

@@ -265,7 +265,7 @@ class WatchView:
     alive: int | None = None  # watched processes alive
 
 
-# --- rows that flows fill and report/ draws -----------------------------------------------------------------------------
+# --- rows that flows fill and report/ draws -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

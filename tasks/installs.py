@@ -19,7 +19,9 @@ def patch_debug(
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: installs.patch(seat, patches.split(","), sglang_path), wanted)
+    desk.each_host(
+        lambda seat: installs.patch(seat, patches.split(","), installs.site(seat, sglang_path, wanted)), wanted
+    )
 
 
 @verb(help=_PATCHES)
@@ -29,7 +31,7 @@ def unpatch_debug(c, profile=None, sglang_path=None, dry_run=False, json=False, 
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: installs.unpatch(seat, sglang_path), wanted)
+    desk.each_host(lambda seat: installs.unpatch(seat, installs.site(seat, sglang_path, wanted)), wanted)
 
 
 @verb(help=_PATCHES)
@@ -39,4 +41,4 @@ def patch_status(c, profile=None, sglang_path=None, json=False, configs=None):
 
     desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: installs.patch_status(seat, sglang_path), wanted)
+    desk.each_host(lambda seat: installs.patch_status(seat, installs.site(seat, sglang_path, wanted)), wanted)

@@ -16,7 +16,8 @@ from sglfab.sglang import endings
 
 MAX_EVIDENCE = 12
 MAX_CONSEQUENCES = 40
-_NOT_YET = ("import", "args")  # what is said there says little: most of both stages passes in silence
+_UP = ("warmup", "serving")
+FEW_FRAMES = 6
 _NATIVE = frozenset((records.NATIVE, records.PLAIN, records.CODE, records.KERNEL))
 
 
@@ -116,7 +117,7 @@ def place_of(run: Run, match: Match, *, usual: str | None) -> tuple[str, bool]:
     failure = match.failure or following(run, match)
     if failure:
         return place_of_failure(run, failure, usual, (match.stage, match.draft))
-    return match.stage if match.stage in ("warmup", "serving") else usual or match.stage, match.draft
+    return match.stage if match.stage in _UP else usual or match.stage, match.draft
 
 
 def following(run: Run, match: Match) -> Failure | None:
@@ -128,11 +129,15 @@ def following(run: Run, match: Match) -> Failure | None:
 
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
+    """Stage and draft of a traceback. Frames decide; where a collector or a limit cut them away, the rank's own words."""
     told, draft = run.told(failure)
-    draft = draft and said[0] not in ("serving", "warmup")
-    if usual in _NOT_YET and (failure.rank or "Scheduler" in failure.head):
+    if len(failure.frames) < FEW_FRAMES:
+        draft = draft or said[1]
+    if said[0] in _UP:
+        return told or said[0], False
+    if usual in ("import", "args") and (failure.rank or "Scheduler" in failure.head):
         usual = None  # a scheduler is beyond that
-    return told or (usual if said[0] in _NOT_YET else None) or said[0], draft
+    return told or usual or said[0], draft
 
 
 def _group_line(match: Match) -> int:

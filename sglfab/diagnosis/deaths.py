@@ -43,7 +43,22 @@ def _joined(judge: Judge, said: LogVerdict) -> Outcome:
     ruled: tuple[str, ...] = ()
     if judge.host.kernel_readable and not judge.host.oom_lines and not judge.host.oom_count:
         ruled = ("the kernel's OOM killer: its log has no such line",)
-    return Outcome("crashed", said.primary, said.findings, ruled_out=ruled, log=said)
+    return Outcome(
+        "crashed", _with_gpus(judge, said.primary), said.findings, ruled_out=(*ruled, *said.ruled_out), log=said
+    )
+
+
+def _with_gpus(judge: Judge, primary: Finding | None) -> Finding | None:
+    """A finding about GPU memory with what the GPUs held when they were last asked."""
+    if primary is None or not primary.category.startswith("memory.") or not judge.host.gpus:
+        return primary
+    shown = tuple(
+        Evidence(
+            "gpu", f"GPU {g.get('index')}: {g.get('used_mb')} of {g.get('total_mb')} MB used, {g.get('util')} % busy"
+        )
+        for g in judge.host.gpus[:8]
+    )
+    return replace(primary, evidence=(*primary.evidence, *shown))
 
 
 def _without_cause(judge: Judge, said: LogVerdict) -> Outcome:
@@ -164,7 +179,7 @@ def _unknown(judge: Judge, status: ExitStatus | None, said: LogVerdict | None = 
         severity="fatal",
         rank=rank,
         evidence=(*log, dead),
-        advice=("read the last lines of the log: `fab logs`; `fab collect` packs all of it for a bug report",),
+        advice=("read the last lines of the log: `fab logs`",),
         confidence="low",
         stage=stage,
         draft=draft,

@@ -104,7 +104,7 @@ class Judge:
             findings=findings,
             consequences=said.consequences if outcome.verdict == "crashed" else (),
             neighbours=outcome.neighbours or (said.neighbours if primary and primary.category == "unknown" else ()),
-            ruled_out=outcome.ruled_out,
+            ruled_out=(*outcome.ruled_out, *(said.ruled_out if outcome.primary is said.primary else ())),
             gaps=tuple(dict.fromkeys((*self.host.gaps, *outcome.gaps))),
             notes=(*self._notes(), *outcome.notes),
             timeline=run.progress.timeline() if now_s is None else self._timeline(now_s),

@@ -33,6 +33,7 @@ class LogVerdict:
     consequences: tuple[tuple[int, str], ...] = ()
     neighbours: tuple[str, ...] = ()
     exit: ExitStatus | None = None
+    ruled_out: tuple[str, ...] = ()
     bare_kill: bool = False  # ended by -9 and nothing before it explains why
 
 
@@ -69,6 +70,7 @@ def _crashed(run: Run, found: list[Hit], release: str | None) -> LogVerdict:
         causes.consequences_of(run, same),
         near,
         _exit_of(run),
+        _ruled_out(run, primary),
         bare_kill=known is not None and known.signature.id == "host.oom_killer" and known.signature.confidence == "low",
     )
 
@@ -100,6 +102,27 @@ def _primary(run: Run, found: list[Hit], release: str | None) -> tuple[Finding |
     if first is not None:
         return causes.finding_of(run, first, release), first
     return _unexplained(run), None
+
+
+def _ruled_out(run: Run, primary: Finding | None) -> tuple[str, ...]:
+    """What the log suggests and the evidence contradicts."""
+    if primary is None:
+        return ()
+    found = []
+    if run.hinted and not primary.category.startswith("memory."):
+        found.append(
+            "lack of GPU memory: SGLang prints that hint (lower mem-fraction-static) under every capture failure"
+        )
+    if primary.category not in ("host.oom_killer", "unknown", "operator.killed") and _killed_after(run, primary):
+        found.append(
+            "the kernel's OOM killer as first cause: the error stands before the kill, which the launcher does itself"
+        )
+    return tuple(found)
+
+
+def _killed_after(run: Run, primary: Finding) -> bool:
+    line = primary.evidence[0].line or 0
+    return any(e.how == "kill" and e.record.line > line for e in run.ends)
 
 
 def _stopped_before(run: Run, failure: Failure) -> bool:
@@ -152,7 +175,7 @@ def _unknown_finding(evidence: tuple[Evidence, ...], stage: str, draft: bool) ->
         severity="fatal",
         rank=evidence[0].rank,
         evidence=evidence,
-        advice=("read the first cause line and the frames above it; `fab collect` packs all of it for a bug report",),
+        advice=("read the first cause line and the frames above it; the whole log is in `fab logs`",),
         confidence="low",
         stage=stage,
         draft=draft,

@@ -43,6 +43,7 @@ class Run:
     last_life: int = 0  # the last line that shows that something goes on
     epochs: dict[int, int] = field(default_factory=dict)  # failure's line → epoch when it began
     args: str = ""
+    hinted: bool = False  # SGLang printed its "Possible solutions", which stand under every capture failure
     agreed: dict[int, tuple[str | None, bool]] = field(default_factory=dict)  # failure's line → what its frames tell
 
     def __post_init__(self) -> None:
@@ -56,11 +57,13 @@ class Run:
         if told or record.kind == records.RUNTIME:
             self.last_life = record.line
         if self.epoch != before:
+            self.agreed.clear()
             self.errors.clear()  # what was complained about before has been survived
         if record.kind == records.ARGS and not self.args:
             self.args = record.text[:20000]
         if placed:
             self.agreed.clear()
+            self.hinted = self.hinted or placed.role == "hint"
         if placed and placed.role == "head" and len(self.epochs) < 256:
             self.epochs.setdefault(placed.failure.line, self.epoch)
         self._ending(record, placed)
@@ -80,11 +83,7 @@ class Run:
         return [f for f in self.assembler.failures if f.root and self._fatal(f)]
 
     def _fatal(self, failure: Failure) -> bool:
-        return (
-            self._surely(failure)
-            if failure.fatal is not None
-            else self._surely(failure) or self.last_life <= failure.line
-        )
+        return self._surely(failure) or (failure.fatal is None and self.last_life <= failure.line)
 
     def _surely(self, failure: Failure) -> bool:
         """Whether a traceback alone tells that a process ended: by its head, or because main has nothing below it."""
@@ -98,7 +97,7 @@ class Run:
         return bool(self.ends) or any(f.root and self._surely(f) for f in self.assembler.failures)
 
     def told(self, failure: Failure) -> tuple[str | None, bool]:
-        """Stage (None: not told) and draft by the frames of a traceback; of ranks that died alike, what most of them tell.
+        """Stage (None: not told) and draft by a traceback's frames; of ranks that died alike, what most tell.
 
         Frames of interleaved tracebacks may stand in the wrong one.
         """

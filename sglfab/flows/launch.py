@@ -51,12 +51,20 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
         return Prepared(plan, seen, readiness, None)
     try:
         replaces = [run["id"] for run in readiness.replaces]
-        preview = patch.preview(project, host, plan.patches, replaces=replaces) if plan.patches else None
+        root = site_of(seen)
+        preview = (
+            patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces) if plan.patches else None
+        )
         checks = patch.checks(host, preview)
     except PatchError as conflict:
         preview = None
         checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)
     return Prepared(plan, seen, preflight.Readiness((*readiness.checks, *checks), readiness.replaces), preview)
+
+
+def site_of(seen: Json) -> str:
+    """The folder that holds the sglang that the server will import. seen: facts with a sglang."""
+    return str(seen["sglang"]["path"]).removesuffix("/sglang")
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,8 @@ def _patch(project: Project, host: Host, prepared: Prepared, operator: Operator,
         return None
     report(Step("patch", "begin", ", ".join(prepared.plan.patches)))
     replaces = [run["id"] for run in prepared.readiness.replaces]
-    done = patch.apply(project, host, prepared.plan.patches, operator=operator, replaces=replaces)
+    root = site_of(prepared.facts)
+    done = patch.apply(project, host, prepared.plan.patches, sglang_path=root, operator=operator, replaces=replaces)
     report(Step("patch", "done", done.summary))
     return done.manifest
 

@@ -29,10 +29,13 @@ class Readiness:
         return tuple(check for check in self.checks if check.state == "blocker")
 
 
-def facts(host: Host) -> Json:
-    """The host's facts. A host without python3 is a blocker (exit 10) here, not bad input."""
+def facts(host: Host, pythonpath: str | None = None) -> Json:
+    """The host's facts; pythonpath: of the profile's environment, where sglang is looked for first.
+
+    A host without python3 is a blocker (exit 10) here, not bad input.
+    """
     try:
-        return host.call("facts", {})
+        return host.call("facts", {"pythonpath": pythonpath})
     except InputError as error:
         if error.code != "no-python":
             raise

@@ -10,8 +10,8 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from sglfab.hostside.failure import HostError
+from sglfab.hostside.install import find_root, inside, record_hashes, version_of
 from sglfab.hostside.locks import lock_folder, take
-from sglfab.hostside.patch_install import find_root, inside, record_hashes, version_of
 from sglfab.hostside.patch_servers import servers_of
 from sglfab.hostside.patch_swap import Swap
 from sglfab.hostside.processes import boot_id, look, user_name

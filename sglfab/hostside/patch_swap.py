@@ -17,7 +17,7 @@ from importlib.util import cache_from_source
 from typing import Any, Dict, List, Optional
 
 from sglfab.hostside.failure import HostError
-from sglfab.hostside.patch_install import inside
+from sglfab.hostside.install import inside
 from sglfab.hostside.state import FULL_DISK, disk_full, read_json, sync_dir, write_json
 
 Json = Dict[str, Any]

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from sglfab.flows import patch as patch_flow
+from sglfab.flows.launch import site_of
+from sglfab.model import Profile
 
 from ..answers import installs as answers
 from ..desk import Answer, Seat
+
+
+def site(seat: Seat, named: str | None, profile: Profile | None) -> str | None:
+    """The folder to patch: --sglang-path, else where the profile's PYTHONPATH leads; None: the interpreter's own."""
+    pythonpath = profile.env.get("PYTHONPATH") if profile else None
+    if named or not pythonpath:
+        return named
+    seen = seat.host.call("facts", {"pythonpath": pythonpath})
+    return site_of(seen) if seen["sglang"] else None
 
 
 def patch(seat: Seat, names: list[str], sglang_path: str | None) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sglfab.errors import InputError
+from sglfab.errors import PreflightError
 from sglfab.flows import launch as launching
 from sglfab.flows import preflight as checking
 from sglfab.model import Json, Plan, Profile
@@ -16,8 +16,8 @@ from ..desk import Answer, Seat
 def render(seat: Seat, profile: Profile, release: str | None) -> Answer:
     seen: Json = {"sglang": None}
     if release is None:
-        with suppress(InputError):  # no python there: the newest known release is assumed, and said
-            seen = seat.host.call("facts", {})
+        with suppress(PreflightError):  # no python there: the newest known release is assumed, and said
+            seen = checking.facts(seat.host, profile.env.get("PYTHONPATH"))
     plan = launching.plan_for(seat.project, profile, seen, release)
     return answers.rendered(plan, profile)
 
@@ -28,6 +28,6 @@ def preflight(seat: Seat, profile: Profile, *, takeover: bool) -> Answer:
 
 def prepare(seat: Seat, wanted: Profile | Plan) -> launching.Prepared:
     """Everything that can be known before anything changes. A profile is rendered, a plan is taken as it is."""
-    seen = checking.facts(seat.host)
+    seen = checking.facts(seat.host, dict(wanted.env).get("PYTHONPATH"))
     plan = wanted if isinstance(wanted, Plan) else launching.plan_for(seat.project, wanted, seen, None)
     return launching.prepare(seat.project, seat.host, plan, seen, seat.desk.operator)

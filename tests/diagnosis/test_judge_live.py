@@ -305,6 +305,22 @@ def test_the_same_observations_give_the_same_verdict_again() -> None:
     assert first.at(7).to_json() == first.at(7).to_json()
 
 
+def test_the_hint_that_sglang_prints_is_ruled_out() -> None:
+    log = (REAL.parent / "dev" / "d031-illegal-capture" / "server.log").read_bytes().decode()
+    verdict = Wait().start().alive(0.1, 1, 2).log(5, log).see(6, "exit", code=-9, signal="SIGKILL").at(6.4)
+    assert verdict.primary.category == "kernel.illegal_memory"
+    assert any("mem-fraction-static" in text for text in verdict.ruled_out)
+
+
+def test_gpu_memory_stands_beside_a_finding_about_it() -> None:
+    log = (REAL.parent / "dev" / "d002-kv-none-tp8" / "server.log").read_bytes().decode()
+    gpus = [{"index": 0, "used_mb": 70000, "total_mb": 81920, "util": 0}]
+    wait = Wait().start().alive(0.1, 1, 2).see(4, "gpu", gpus=gpus).log(5, log)
+    verdict = wait.see(6, "exit", code=-9, signal="SIGKILL").at(6.4)
+    assert verdict.primary.category == "memory.kv_pool"
+    assert verdict.primary.evidence[-1].source == "gpu"
+
+
 def test_the_view_names_the_stage_of_every_rank() -> None:
     head = real_log("dsv2_tp2").split("KV Cache is allocated")[0].rpartition("\n")[0] + "\n"
     view = Wait().start().alive(0.1, 1, 2, 3, 4).log(1, head).http(1, "health", "refused", ours=None).judge.view(4)

@@ -136,25 +136,41 @@ def test_the_facts_of_this_host(host):
     assert not os.path.exists(host.state), "a look must not create anything"
 
 
-def fake_install(folder, *, editable):
-    package = folder / ("src" if editable else "site") / "sglang"
-    package.mkdir(parents=True)
+def fake_install(folder, *, release="0.5.99", wheel=True, name="sglang"):
+    """A folder with a package sglang; wheel: a distribution of some name says that it installed it."""
+    package = folder / "sglang"
+    (package / "srt" / "layers").mkdir(parents=True)
     (package / "__init__.py").write_text("raise SystemExit('imported!')")
-    info = folder / "site" / "sglang-0.5.99.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.99\n")
-    if editable:
-        (info / "direct_url.json").write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
-    return [str(folder / "site"), str(package.parent)]
+    (package / "version.py").write_text(f'__version__ = "{release}"\n')
+    if wheel:
+        info = folder / f"{name}-9.9.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n")
+        (info / "RECORD").write_text("sglang/srt/layers/logits_processor.py,sha256=x,1\n")
+    return str(folder)
 
 
-@pytest.mark.parametrize("editable", [True, False])
-def test_sglang_is_found_without_importing_it(host, tmp_path, editable):
-    host.env["PYTHONPATH"] = os.pathsep.join(fake_install(tmp_path, editable=editable))
+INSTALLS = {
+    "a wheel": {},
+    "a fork's wheel: the release is the package's own word": {"name": "amd_sglang"},
+    "a source tree": {"wheel": False},
+}
+
+
+@pytest.mark.parametrize("made", INSTALLS.values(), ids=INSTALLS.keys())
+def test_sglang_is_found_without_importing_it(host, tmp_path, made):
+    host.env["PYTHONPATH"] = fake_install(tmp_path / "site", **made)
     found = host.ok("facts")["sglang"]
-    assert (found["version"], found["editable"]) == ("0.5.99", editable)
-    assert found["path"].endswith("/sglang")
-    assert found["dist_info"].endswith("sglang-0.5.99.dist-info")
+    assert (found["version"], found["editable"]) == ("0.5.99", not made.get("wheel", True))
+    assert found["path"].endswith("/site/sglang")
+    assert bool(found["dist_info"]) is made.get("wheel", True)
+
+
+def test_the_pythonpath_of_the_profile_comes_before_the_interpreters_own(host, tmp_path):
+    host.env["PYTHONPATH"] = fake_install(tmp_path / "site")
+    source = fake_install(tmp_path / "source", release="0.6.0", wheel=False)
+    assert host.ok("facts", pythonpath=f"{tmp_path}/nothing:{source}")["sglang"]["version"] == "0.6.0"
+    assert host.ok("facts", pythonpath=str(tmp_path / "nothing"))["sglang"]["version"] == "0.5.99"
 
 
 def test_no_sglang_is_null(host):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
+import importlib.machinery
 import importlib.util
 import os
 import re
@@ -17,12 +18,13 @@ WITNESS = "sglang/srt/layers/logits_processor.py"
 _VERSION = re.compile(r"""^__version__\s*(?::[^=]*)?=\s*(?:version\s*=\s*)?["']([^"']+)["']""", re.MULTILINE)
 
 
-def find_root(given: Optional[str]) -> str:
-    """The real path of the folder that holds sglang/: the given one, or that of this interpreter's sglang.
+def find_root(given: Optional[str], pythonpath: str = "") -> str:
+    """The real path of the folder that holds sglang/: the given one, or that of the sglang that this interpreter finds.
 
+    pythonpath: what the server's environment will have as PYTHONPATH; it comes first, as it will there.
     Raises HostError sglang-not-found.
     """
-    for folder in [_candidate(given)] if given else _importable():
+    for folder in [_candidate(given)] if given else _importable(pythonpath):
         if os.path.isdir(os.path.join(folder, "sglang", "srt")):
             return os.path.realpath(folder)
     where = given or "the interpreter that ran: it has no sglang"
@@ -47,9 +49,11 @@ def _candidate(given: str) -> str:
     return os.path.dirname(folder) if named_itself else folder
 
 
-def _importable() -> List[str]:
+def _importable(pythonpath: str) -> List[str]:
+    first = [entry for entry in pythonpath.split(os.pathsep) if entry]
     try:
-        spec = importlib.util.find_spec("sglang")  # a top-level name: found without running its __init__
+        spec = importlib.machinery.PathFinder.find_spec("sglang", first) if first else None
+        spec = spec or importlib.util.find_spec("sglang")  # a top-level name: found without running its __init__
     except (ImportError, ValueError):
         return []
     return [os.path.dirname(place) for place in (spec.submodule_search_locations or [] if spec else [])]
@@ -61,21 +65,21 @@ def version_of(root: str) -> Optional[str]:
         found = _VERSION.search(_read(os.path.join(root, "sglang", name)))
         if found:
             return found.group(1)
-    info = _dist_info(root)
+    info = dist_info(root)
     found = re.search(r"^Version: (\S+)", _read(os.path.join(info, "METADATA")), re.MULTILINE) if info else None
     return found.group(1) if found else None
 
 
 def record_hashes(root: str) -> Optional[Dict[str, str]]:
     """sha256 (hex) of every file of the package by its path in RECORD; None for a source install."""
-    info = _dist_info(root)
+    info = dist_info(root)
     if info is None:
         return None
     rows = csv.reader(_read(os.path.join(info, "RECORD")).splitlines())
     return {row[0]: digest for row in rows if len(row) > 1 for digest in [_hex(row[1])] if digest}
 
 
-def _dist_info(root: str) -> Optional[str]:
+def dist_info(root: str) -> Optional[str]:
     """The .dist-info whose RECORD lists the package's files: forks install the same package under other names."""
     for info in _dist_infos(root):
         if "\n%s," % WITNESS in "\n" + _read(os.path.join(info, "RECORD")):
