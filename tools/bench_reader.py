@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sglfab.diagnosis import catalogue, offline
-from sglfab.logs import literals
 from sglfab.project import Project
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,7 +78,7 @@ def main(argv: list[str]) -> int:
         generate(path, mebibytes, 0.6 if "--runtime" in argv else 0.0)
         grep, ours = grep_s(path, texts), read_s(path, found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    matcher = "hyperscan" if literals.hyperscan else "re"
+    matcher = found.screen(frozenset()).matcher
     print(f"{mebibytes} MiB, {len(texts)} texts: grep {grep:.1f} s, ours ({matcher}) {ours:.1f} s, {ours / grep:.1f}x")
     print(f"peak memory {peak:.0f} MiB")
     return 0

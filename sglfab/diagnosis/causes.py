@@ -129,7 +129,7 @@ def following(run: Run, match: Match) -> Failure | None:
 
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
-    """Stage and draft of a traceback. Frames decide; where a collector or a limit cut them away, the rank's own words."""
+    """Stage and draft of a traceback. Frames decide; where they were cut away, the rank's own words."""
     told, draft = run.told(failure)
     if len(failure.frames) < FEW_FRAMES:
         draft = draft or said[1]

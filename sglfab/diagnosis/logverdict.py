@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from sglfab.diagnosis import causes, neighbours
 from sglfab.diagnosis.causes import Hit
 from sglfab.diagnosis.logfold import LogFold
-from sglfab.diagnosis.run import End, Run
+from sglfab.diagnosis.run import Run
 from sglfab.logs.records import Record
 from sglfab.logs.tracebacks import Failure
 from sglfab.model import Evidence, ExitStatus, Finding
-from sglfab.sglang import stages
 
 _STRONG = re.compile(
     r"Assertion `.*` failed|fatal error: |^ptxas fatal|NCCL WARN(?!.*closing connection)|"
@@ -202,11 +201,3 @@ _SIGNALS = {
     11: "SIGSEGV",
     15: "SIGTERM",
 }
-
-
-def first_end(run: Run) -> End | None:
-    return min(run.ends, key=lambda e: e.record.line, default=None)
-
-
-def stage_name(stage: str) -> str:
-    return stage if stage in stages.ORDER else "import"

@@ -10,7 +10,7 @@ def page_of(signature: Signature) -> str:
     parts = [f"# {signature.id}", shown(signature.title), _facts(signature), signature.explanation, _advice(signature)]
     if signature.wrong_when:
         parts.append(f"## When this advice is wrong\n\n{_sentence(signature.wrong_when)}")
-    if samples := dict(signature.extra or {}).get("samples"):
+    if samples := signature.extra.get("samples"):
         excerpt = "\n".join("    " + line for line in samples[0].rstrip("\n").split("\n"))
         parts.append(f"## What the log shows\n\n{excerpt}")
     parts.append(f"Source: {_sentence(signature.source)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 KINDS = ("exception", "log", "native", "plain", "kernel", "access", "runtime", "code", "bar")
@@ -70,7 +70,7 @@ class Signature:
     transient: bool = False
     retired: bool = False
     path: str = ""
-    extra: Mapping[str, tuple[str, ...]] = ()  # type: ignore[assignment]  # samples and near misses, only when read in full
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # samples and near misses, when read in full
 
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")

@@ -1,4 +1,4 @@
-"""Many literal texts looked for at once, as one regular expression or, where it is installed, with Hyperscan."""
+"""Many literal texts looked for at once: with RE2 where it is installed, else as one regular expression of Python's."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 try:
-    import hyperscan as _hyperscan
+    import re2 as _re2
 except ImportError:  # the extra `fast` is not installed: the answers are the same, only later
-    hyperscan: Any = None
+    re2: Any = None
 else:
-    hyperscan = _hyperscan
+    re2 = _re2
 
 
 def trie_pattern(literals: Iterable[str]) -> str:
@@ -50,33 +50,27 @@ class Screen:
 
     def __init__(self, literals: Iterable[str], *, fast: bool = True) -> None:
         self.literals = without_supersets(literals)
-        self._pattern = re.compile(trie_pattern(self.literals).encode())
-        self._database = _database(self.literals) if fast and hyperscan else None
+        self.matcher = "re2" if fast and re2 else "re"
+        self._search = (_fast(self.literals) if self.matcher == "re2" else _plain(self.literals)).search
 
     def holds(self, line: bytes) -> bool:
-        return self._pattern.search(line) is not None
+        return self._search(line) is not None
 
     def places(self, block: bytes, start: int, stop: int) -> Iterator[int]:
-        """A place inside each line that holds a literal, ascending; at least one a line, from start on."""
-        if self._database is None:
-            yield from self._searched(block, start, stop)
-            return
-        found: list[int] = []
-        self._database.scan(block[start:stop], match_event_handler=lambda _i, _f, end, _x, _c: found.append(end))
-        found.sort()
-        for end in found:
-            yield start + end - 1
-
-    def _searched(self, block: bytes, start: int, stop: int) -> Iterator[int]:
-        while found := self._pattern.search(block, start, stop):
-            yield found.start()
-            start = block.find(b"\n", found.start(), stop) + 1
+        """A place inside each line that holds a literal, ascending, one a line, from start on."""
+        while found := self._search(block, start, stop):
+            place: int = found.start()
+            yield place
+            start = block.find(b"\n", place, stop) + 1
             if start == 0:
                 return
 
 
-def _database(literals: tuple[str, ...]) -> Any:
-    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    expressions = [re.escape(literal).encode() for literal in literals]
-    database.compile(expressions=expressions, flags=[0] * len(expressions))
-    return database
+def _plain(literals: tuple[str, ...]) -> Any:
+    return re.compile(trie_pattern(literals).encode())
+
+
+def _fast(literals: tuple[str, ...]) -> Any:
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes, not characters
+    return re2.compile("|".join(map(re.escape, literals)).encode(), options)

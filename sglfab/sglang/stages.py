@@ -139,7 +139,7 @@ _DRAFT_FRAME = re.compile(
     r"eagle_worker|eagle_draft|draft_worker|draft_model_runner|multi_layer_eagle|llama_eagle3|kimi_k25_eagle3|_nextn\.py|eagle_info|"
     r"/speculative/[^\n]*(?:worker|draft|runner|utils)|mtp_worker|standalone_worker|draft_cuda_graph|draft_extend_cuda_graph"
 )
-_IMPORT = re.compile(r":<module>")
+_IMPORT = re.compile(r"^(?!\S*(?:launch_server|__main__|cli/\w+|bin/\w+)(?:\.py)?:)[^\n]*:<module>$", re.M)
 _MAIN_RUNS = re.compile(r":(?:run_server|launch_server|_launch_subprocesses|prepare_server_args|main|serve)\b")
 
 
