@@ -14,7 +14,7 @@ from invoke.exceptions import Exit
 
 from sglfab.errors import ExitCode, InputError, SglfabError
 from sglfab.flows.clock import Clock, SystemClock
-from sglfab.flows.events import Report
+from sglfab.flows.events import Report, Said
 from sglfab.flows.foreign import Foreign
 from sglfab.flows.identity import Operator, operator
 from sglfab.flows.runs import Wanted
@@ -37,11 +37,15 @@ def say_line(line: str, *, err: bool = False) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one host answered: the JSON object, the exit code, and how to show it to a person."""
+    """What one host answered: the JSON object, the exit code, how to show it to a person, and what to do after that.
+
+    after: nobody waits for it, such as keeping the verdict on the host.
+    """
 
     payload: Json
     exit_code: int = 0
     show: Callable[[], None] = lambda: None
+    after: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ class Desk:
     redactor: Redactor = field(default_factory=Redactor)
     hidden: tuple[str, ...] = field(default=(), repr=False)
     configs: str | None = None
+    _connected: list[Host] = field(default_factory=list, repr=False)
     doing: str = ""  # what was begun on the host that an interruption leaves half done
 
     @classmethod
@@ -163,10 +168,16 @@ class Desk:
         if not named and len(names) > 1:
             what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"
             raise InputError("several-nodes", what, where="hosts:", try_="one host, or -H HOST")
-        answers = self._visit(names, act, profile)
-        if self.json:
-            payloads = [answer.payload for answer in answers]
-            json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor)
+        try:
+            answers = self._visit(names, act, profile)
+            if self.json:
+                payloads = [answer.payload for answer in answers]
+                json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor)
+            for answer in answers:
+                answer.after()
+        finally:
+            for host in self._connected:
+                host.close()
         worst = max((answer.exit_code for answer in answers), default=0)
         if worst:
             raise Exit(code=int(worst))
@@ -183,11 +194,13 @@ class Desk:
     def _one(self, name: str, act: Callable[[Seat], Answer], profile: Profile | None) -> Answer:
         from sglfab.report.live import LiveView
 
-        host = None
         try:
             host = self.connect(name, profile.python if profile else None)
+            self._connected.append(host)
             with LiveView(redactor=self.redactor) as report:
                 answer = act(Seat(host, self, report))
+                for text in (*host.notes, *host.gaps):
+                    report(Said(text, "warning"))
             if not self.json:
                 answer.show()
             return answer
@@ -198,9 +211,6 @@ class Desk:
             return Answer(payload, int(error.exit_code))
         except KeyboardInterrupt:
             return self._interrupted(name)
-        finally:
-            if host is not None:
-                host.close()
 
     def _interrupted(self, name: str) -> Answer:
         """Ctrl-C while nothing was begun, or in something that ends on the host by itself."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sglfab.diagnosis.judge import Judge
 
 QUIET_S = 0.3  # no log bytes for so long after the exit is known: the cause lines are in
-LATEST_S = 1.0  # after the first death the verdict stands, whatever still comes
+LATEST_S = 0.8  # after the first death the verdict stands, whatever still comes
 OOM = "host.oom_killer"
 KILLED = "operator.killed"
 _STOPPED = (0, -15, -2, 143, 130)  # a clean end, SIGTERM, SIGINT
@@ -65,7 +65,7 @@ def _without_cause(judge: Judge, said: LogVerdict) -> Outcome:
     """The log has no cause: the kernel, the exit status and the list of the dead must speak."""
     host = judge.host
     if host.oom_lines or host.oom_count:
-        return _outcome(judge, said, _oom(judge, confidence="high"))
+        return _outcome(judge, said, _oom(judge, said, confidence="high"))
     if host.xid_lines:
         return _outcome(judge, said, _xid(judge))
     if said.primary and said.primary.category == "unknown" and not _only_a_kill(said):
@@ -95,7 +95,7 @@ def _bare_kill(judge: Judge, said: LogVerdict) -> Outcome:
         found = _unknown(judge, _status(judge, said), said)
         return replace(_outcome(judge, said, found), ruled_out=ruled)
     gap = "kernel log: not read, so the OOM killer is neither shown nor ruled out"
-    return replace(_outcome(judge, said, _oom(judge, confidence="low")), gaps=(gap,))
+    return replace(_outcome(judge, said, _oom(judge, said, confidence="low")), gaps=(gap,))
 
 
 def _outcome(judge: Judge, said: LogVerdict, primary: Finding) -> Outcome:
@@ -143,12 +143,14 @@ def _from(
     )
 
 
-def _oom(judge: Judge, *, confidence: str) -> Finding:
-    dead, _ = _dead(judge)
+def _oom(judge: Judge, said: LogVerdict, *, confidence: str) -> Finding:
+    """The kernel's own words, what the log says of the kill, and who is gone."""
+    log = said.primary.evidence[:1] if said.primary else ()
+    dead = (_dead(judge)[0],) if judge.host.first_death() or not log else ()
     lines = tuple(Evidence("kernel", line) for line in judge.host.oom_lines[:4])
     if not lines and judge.host.oom_count:
         lines = (Evidence("kernel", f"the cgroup's oom_kill counter grew by {judge.host.oom_count}"),)
-    return _from(judge, OOM, (*lines, dead), confidence=confidence)
+    return _from(judge, OOM, (*lines, *log, *dead), confidence=confidence)
 
 
 def _xid(judge: Judge) -> Finding:
@@ -171,6 +173,7 @@ def _unknown(judge: Judge, status: ExitStatus | None, said: LogVerdict | None = 
     dead, rank = _dead(judge)
     how = f" with {status.signal or 'exit code ' + str(status.code)}" if status else ""
     log = said.primary.evidence[:1] if said and said.primary else ()
+    last = (dead,) if judge.host.first_death() or not log else ()
     stage, draft = judge.log.run.progress.overall()
     return Finding(
         id="unknown",
@@ -178,7 +181,7 @@ def _unknown(judge: Judge, status: ExitStatus | None, said: LogVerdict | None = 
         title=f"a process of the server ended{how}, and nothing that could be read says why",
         severity="fatal",
         rank=rank,
-        evidence=(*log, dead),
+        evidence=(*log, *last),
         advice=("read the last lines of the log: `fab logs`",),
         confidence="low",
         stage=stage,

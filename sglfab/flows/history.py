@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
 from sglfab.errors import SglfabError
 from sglfab.flows.events import Report, Said
@@ -14,6 +15,8 @@ ABSENT = "(absent)"
 
 def keep(host: Host, run_id: str, verdict: Verdict, report: Report) -> None:
     """Write verdict.json into the run folder. That it cannot be written changes no verdict: it is said."""
+    if verdict.verdict == "unreachable":
+        return
     whole = verdict.to_json()
     kept = {key: whole[key] for key in ("verdict", "stage", "elapsed_s", "timeline")}
     kept["primary"] = verdict.primary.id if verdict.primary else None
@@ -31,6 +34,24 @@ def last_ready(run: Json, runs: Sequence[Json]) -> Json | None:
 
 def _was_ready(run: Json) -> bool:
     return (run.get("verdict") or {}).get("verdict") == "ready"
+
+
+def former(run: Json, runs: Sequence[Json]) -> dict[str, float]:
+    """Stage → seconds, the median over the ready runs of this profile; the draft's share counts to its stage."""
+    took: dict[str, list[float]] = {}
+    for other in runs:
+        if other["id"] != run["id"] and other["profile"] == run["profile"] and _was_ready(other):
+            for stage, seconds in _stage_times(other["verdict"].get("timeline") or ()).items():
+                took.setdefault(stage, []).append(seconds)
+    return {stage: median(times) for stage, times in took.items()}
+
+
+def _stage_times(timeline: Sequence[Json]) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for span in timeline:
+        if span["start_s"] is not None and span["end_s"] is not None:
+            times[span["stage"]] = times.get(span["stage"], 0.0) + span["end_s"] - span["start_s"]
+    return times
 
 
 def changed(run: Json, runs: Sequence[Json]) -> tuple[str, ...]:

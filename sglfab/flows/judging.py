@@ -12,7 +12,7 @@ from sglfab.diagnosis.expectation import Expectation
 from sglfab.diagnosis.judge import Judge
 from sglfab.diagnosis.offline import diagnose
 from sglfab.errors import InputError
-from sglfab.flows import history, secrets
+from sglfab.flows import secrets
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Watched
 from sglfab.flows.foreign import Foreign
@@ -37,10 +37,11 @@ def wait_for_run(
     api_key: str | None,
     hide: Sequence[str],
     deadline_s: float | None,
+    former: Mapping[str, float],
     report: Report,
     clock: Clock,
 ) -> Verdict:
-    """Wait for one of our runs. The verdict is also written beside it. Raises Interrupted."""
+    """Wait for one of our runs. former: stage → seconds of this profile's former runs. Raises Interrupted."""
     plan = plan_of(run)
     settings = replace(plan.wait, deadline_s=deadline_s if deadline_s is not None else plan.wait.deadline_s)
     request = {
@@ -56,16 +57,13 @@ def wait_for_run(
         "hide": list(hide),
         "generate": True,
     }
-    judge = Judge(
-        catalogue, expect=_expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path))
-    )
+    expect = _expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path))
+    judge = Judge(catalogue, expect=replace(expect, former=former))
     named = {"run": run["id"], "profile": plan.profile, "sglang_version": run.get("sglang_version")}
     try:
         verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
     except Interrupted as stopped:
         raise Interrupted(_named(stopped.verdict, host, plan.http_host, plan.port, named)) from None
-    if verdict.verdict != "unreachable":
-        history.keep(host, run["id"], verdict, report)
     return _named(verdict, host, plan.http_host, plan.port, named)
 
 

@@ -15,7 +15,7 @@ from sglfab.hostside.processes import living
 Json = Dict[str, Any]
 Put = Callable[[str, Json], None]
 
-_LOADING_S = 0.2  # between probes while it does not answer 200
+_LOADING_S = 0.1  # between probes while it does not answer 200
 _SERVING_S = 2.0  # between probes after a 200
 _REPEAT_S = 2.0  # an unchanged answer is told at most this often
 _RETRY_S, _RETRY_MAX_S = 1.0, 30.0  # between attempts at the first token

@@ -33,6 +33,8 @@ class KernelWatch:
         source = _source()
         if isinstance(source, str):
             self._put("gap", {"text": source})
+        else:
+            self._put("kernel", {"lines": []})  # readable: from here on silence means that there is nothing
         if self._counter is None and self._has_server:
             self._put("gap", {"text": "cgroup: no memory-kill counter is readable"})
         while not closed.is_set():

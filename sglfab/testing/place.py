@@ -52,7 +52,8 @@ class Place:
         return [name for name, run in self.runs().items() if run["alive"]]
 
     def logged(self, run: str) -> str:
-        return (self.folder(run) / "server.log").read_text()
+        """The whole log. Bytes: reading as text would turn every \\r of a bar into a line end."""
+        return (self.folder(run) / "server.log").read_bytes().decode("utf-8", "replace")
 
     def pid(self, run: str) -> int:
         return int(self.runs()[run]["main"]["pid"])

@@ -22,7 +22,7 @@ from typing import Any
 from sglfab.testing.fab import Fab
 
 WAYS = ("seed", "status", "ours")
-CRASH_PATIENCE_S = 15.0  # how long the loops may go on after the crash before they are called blind
+CRASH_PATIENCE_S = 8.0  # how long the loops may go on after the crash before they are called blind
 
 SEED = (
     "for i in $(seq 1 30); do if curl -s http://localhost:{port}/health 2>/dev/null | grep -q ok; then "
@@ -31,7 +31,7 @@ SEED = (
 STATUS = (
     "for i in $(seq 1 60); do "
     "if [ \"$(curl -s -o /dev/null -w '%{{http_code}}' http://localhost:{port}/health)\" = 200 ]; "
-    "then exit 0; fi; sleep 1; done; exit 1"
+    "then echo ready; exit 0; fi; sleep 1; done; exit 1"
 )
 
 
@@ -43,19 +43,19 @@ class Delays:
     seed: float | None
     status: float | None
     ours: float | None
-    notes: str = ""
+    run: str
 
 
 class Waiter:
-    """One way of waiting, as a real process; `ended` is the monotonic time of its end."""
+    """One way of waiting, as a real process; `answered` is the monotonic time of the last thing that it printed."""
 
     def __init__(self, argv: list[str], fab: Fab) -> None:
-        self.ended: float | None = None
+        self.answered: float | None = None
         self.process = subprocess.Popen(
             argv,
             cwd=fab.cwd,
             env=fab.environ,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -63,8 +63,10 @@ class Waiter:
         self._thread.start()
 
     def _follow(self) -> None:
+        assert self.process.stdout is not None
+        while os.read(self.process.stdout.fileno(), 65536):
+            self.answered = time.monotonic()
         self.process.wait()
-        self.ended = time.monotonic()
 
     def join(self, timeout_s: float) -> None:
         self._thread.join(timeout_s)
@@ -123,7 +125,7 @@ def ready_delays(profile: str, fab: Fab) -> Delays:
         for waiter in racing.values():
             waiter.join(90)
         took = {way: _delay(waiter, reference) for way, waiter in racing.items()}
-        return Delays("ready", **took, notes=f"run {run}; seed loop exit {racing['seed'].process.returncode}")
+        return Delays("ready", **took, run=run)
     finally:
         for waiter in racing.values():
             waiter.end()
@@ -135,14 +137,13 @@ def crash_delays(profile: str, fab: Fab) -> Delays:
     racing = waiters(run, port, fab)
     try:
         victim = scheduler_of(run, fab)
-        time.sleep(1.0)
         os.kill(victim, signal.SIGKILL)
         killed = time.monotonic()
         racing["ours"].join(30)
         for waiter in racing.values():
             waiter.join(max(0.0, CRASH_PATIENCE_S - (time.monotonic() - killed)))
         took = {way: _delay(waiter, killed, right=3 if way == "ours" else 0) for way, waiter in racing.items()}
-        return Delays("crash", **took, notes=f"run {run}; the loops were watched for {CRASH_PATIENCE_S:.0f} s after it")
+        return Delays("crash", **took, run=run)
     finally:
         for waiter in racing.values():
             waiter.end()
@@ -150,9 +151,9 @@ def crash_delays(profile: str, fab: Fab) -> Delays:
 
 
 def _delay(waiter: Waiter, since: float | None, right: int = 0) -> float | None:
-    if since is None or waiter.ended is None or waiter.process.returncode != right:
+    if since is None or waiter.answered is None or waiter.process.returncode != right:
         return None
-    return round(waiter.ended - since, 3)
+    return round(waiter.answered - since, 3)
 
 
 def scheduler_of(run: str, fab: Fab) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from sglfab.diagnosis import catalogue
 from sglfab.errors import InputError
@@ -35,12 +36,14 @@ def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
             api_key=key,
             hide=seat.desk.hidden,
             deadline_s=deadline_s,
+            former=history.former(run, runs),
             report=seat.report,
             clock=seat.desk.clock,
         )
     except Interrupted as stopped:
         return answers.interrupted(seat, stopped.verdict, f"wait-health --run {run['id']}")
-    return answers.verdict(seat, verdict, log=run.get("log"), changed=history.changed(run, runs))
+    answer = answers.verdict(seat, verdict, log=run.get("log"), changed=history.changed(run, runs))
+    return replace(answer, after=lambda: history.keep(seat.host, run["id"], verdict, seat.report))
 
 
 def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadline_s: float | None) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sglfab.flows.history import changed
+from sglfab.flows.history import changed, former
 
 ARGV = ["python", "-m", "sglang.launch_server", "--model-path", "/m", "--tp-size", "8", "--trust-remote-code"]
 
@@ -65,3 +65,24 @@ def test_the_newest_ready_run_is_compared_with_and_a_crashed_one_between_is_not(
     between = run("crashed", "2026-01-03", verdict="crashed", env=[["A", "3"]])
     ready = run("ready", "2026-01-02", env=[["A", "2"]])
     assert changed(now, [now, between, ready, BEFORE]) == ("env A: 2 → 4",)
+
+
+def test_the_former_times_are_the_median_of_the_ready_runs_of_this_profile():
+    def ended(name, took_s, *, verdict="ready", profile="eagle3"):
+        spans = [
+            {"stage": "load-weights", "draft": False, "start_s": 10.0, "end_s": 10.0 + took_s},
+            {"stage": "load-weights", "draft": True, "start_s": 50.0, "end_s": 51.0},
+            {"stage": "warmup", "draft": False, "start_s": 60.0, "end_s": None},
+        ]
+        return {"id": name, "profile": profile, "verdict": {"verdict": verdict, "timeline": spans}}
+
+    runs = [
+        ended("now", 1.0),
+        ended("a", 9.0),
+        ended("b", 19.0),
+        ended("c", 29.0),
+        ended("crashed", 500.0, verdict="crashed"),
+        ended("other", 500.0, profile="r1"),
+    ]
+    assert former(runs[0], runs) == {"load-weights": 20.0}
+    assert former(runs[0], runs[:1]) == {}

@@ -51,7 +51,7 @@ class Bench:
 
     def read(self, run: dict[str, Any], name: str) -> str:
         path = Path(run["dir"]) / name
-        return path.read_text(errors="replace") if path.exists() else ""
+        return path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
 
     def until(self, true: Callable[[], Any], otherwise: str, within_s: float = 120) -> Any:
         until = time.monotonic() + within_s
@@ -104,7 +104,7 @@ def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
     yield make
     for bench in made:
         for run in bench.fab("runs", "--json").json["runs"]:
-            if run["alive"]:
+            if run["alive"] or run["leftover"]:
                 bench.fab("stop", "--run", run["id"], "--grace", "1")
 
 
@@ -124,21 +124,6 @@ def waiting(bench: Bench, run: dict[str, Any], *words: str) -> Iterator[Any]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(10)
-
-
-def test_kill_9_of_a_scheduler_while_loading(benches):
-    bench = benches()
-    run = bench.launch()
-    victim = bench.process(run, "sglang::scheduler_TP1")
-    with waiting(bench, run) as verdict:
-        os.kill(victim, signal.SIGKILL)
-        code, found, took = verdict(time.monotonic())
-    assert (code, found["verdict"]) == (3, "crashed"), found
-    assert took <= WITHIN_S, took
-    assert found["primary"]["rank"] == "TP1"
-    # A bare -9: host.oom_killer with a gap, or unknown where the kernel log is readable and has no OOM line.
-    assert found["primary"]["category"] in ("host.oom_killer", "unknown")
-    assert found["primary"]["confidence"] == "low"
 
 
 def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
@@ -227,22 +212,9 @@ def test_exit_json_tells_how_the_launcher_ended(benches, end):
     bench = benches()
     run = bench.launch()
     with waiting(bench, run) as verdict:
-        bench.process(run, "sglang::scheduler_TP0")
         end(run["main"]["pid"])
         code, found, took = verdict(time.monotonic())
     assert (code, found["verdict"]) == (3, "crashed"), found
     assert found["exit"] == {"code": -9, "signal": "SIGKILL"}
     assert took <= WITHIN_S, took
     assert bench.exit_json(run)["code"] == -9
-
-
-def test_exit_json_of_a_normal_stop_is_0_and_the_verdict_says_stopped(benches):
-    bench = benches()
-    run = bench.launch()
-    bench.until(lambda: "The server is fired up" in bench.read(run, "server.log"), "it did not come up")
-    assert bench.fab("stop", "--run", run["id"]).code == 0
-    assert bench.exit_json(run)["code"] == 0
-    code, found = bench.verdict("wait-health", "--run", run["id"])
-    assert (code, found["verdict"]) == (3, "crashed")
-    assert found["primary"]["category"] == "operator.killed"
-    assert "stopped" in found["primary"]["title"]

@@ -117,7 +117,7 @@ def test_no_proxy_command_is_left_running(sshd: Sshd, reach: Reach) -> None:
 
 
 def processes() -> str:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True).stdout
 
 
 # --- which host, which user, which key --------------------------------------------------------------------------------

@@ -1,0 +1,49 @@
+"""The seed's loop, a loop on the status code and `fab wait-health`, side by side on the same real servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sglfab.testing import race
+from sglfab.testing.fab import Fab
+from sglfab.testing.fixtures import end_runs, find_free_port
+
+pytestmark = [pytest.mark.sglang, pytest.mark.timeout(240)]
+
+
+@pytest.fixture(scope="module")
+def fab(cpu_kit, tmp_path_factory):
+    state = tmp_path_factory.mktemp("race")
+    (state / "configs" / "profiles").mkdir(parents=True)
+    profile = f"extends: cpu-demo\nport: {find_free_port()}\n"
+    (state / "configs" / "profiles" / "raced.yaml").write_text(profile)
+    env = {"SGLFAB_STATE_DIR": str(state), "SGLFAB_CPU": str(cpu_kit.root), "SGLFAB_CONFIGS": str(state / "configs")}
+    yield Fab(env=env)
+    end_runs(state)
+
+
+def test_only_the_seeds_loop_never_sees_the_server_ready_and_a_stop_is_told_as_one(fab):
+    seen = race.ready_delays("raced", fab)
+    assert seen.seed is None
+    assert seen.status is not None
+    assert seen.ours is not None
+    assert seen.ours <= 0.5, seen
+    run = fab("status", "--json").json["runs"][0]["run"]
+    assert fab("stop", "--run", run).code == 0
+    assert json.loads((Path(race.record(run, fab)["dir"]) / "exit.json").read_text())["code"] == 0
+    after = fab("wait-health", "--run", run, "--json")
+    assert (after.code, after.json["primary"]["category"]) == (3, "operator.killed"), after
+    assert "stopped" in after.json["primary"]["title"]
+
+
+def test_only_ours_sees_a_killed_scheduler_and_names_it(fab):
+    seen = race.crash_delays("raced", fab)
+    assert (seen.seed, seen.status) == (None, None)
+    assert seen.ours is not None
+    assert seen.ours <= 2.0, seen
+    run = race.record(seen.run, fab)
+    verdict = json.loads((Path(run["dir"]) / "verdict.json").read_text())
+    assert verdict["verdict"] == "crashed"
