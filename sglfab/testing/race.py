@@ -51,6 +51,7 @@ class Waiter:
 
     def __init__(self, argv: list[str], fab: Fab) -> None:
         self.answered: float | None = None
+        self.output = b""
         self.process = subprocess.Popen(
             argv,
             cwd=fab.cwd,
@@ -64,8 +65,9 @@ class Waiter:
 
     def _follow(self) -> None:
         assert self.process.stdout is not None
-        while os.read(self.process.stdout.fileno(), 65536):
+        while chunk := os.read(self.process.stdout.fileno(), 65536):
             self.answered = time.monotonic()
+            self.output += chunk
         self.process.wait()
 
     def join(self, timeout_s: float) -> None:

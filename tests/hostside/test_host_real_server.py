@@ -11,7 +11,8 @@ import pytest
 
 from sglfab.testing.cpu.layout import default_kit, is_ready
 
-pytestmark = [pytest.mark.sglang, pytest.mark.timeout(300)]
+# The same events are judged end to end in tests/real; these look at the operations alone.
+pytestmark = [pytest.mark.sglang, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from sglfab.testing.cpu.plain import server_env
-from sglfab.testing.fab import Fab, ended
+from sglfab.testing.fab import Fab
+from sglfab.testing.race import Waiter
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
 
@@ -88,7 +89,7 @@ def _cmdline(pid: int) -> str:
         return ""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
     made: list[Bench] = []
 
@@ -111,19 +112,18 @@ def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
 @contextmanager
 def waiting(bench: Bench, run: dict[str, Any], *words: str) -> Iterator[Any]:
     """`fab wait-health` as a process that was there before the event; calls back for (exit code, verdict, seconds)."""
-    process = bench.fab.start("wait-health", "--run", run["id"], "--json", *words)
+    waiter = Waiter(bench.fab.argv("wait-health", "--run", run["id"], "--json", *words), bench.fab)
     bench.until(lambda: '"processes"' in bench.read(run, "watch.jsonl"), "the wait has not begun")
 
     def verdict(since: float) -> tuple[int, dict[str, Any], float]:
-        done = ended(process, timeout_s=120)
-        return done.code, done.json, time.monotonic() - since
+        waiter.join(120)
+        assert waiter.answered is not None
+        return waiter.process.returncode, json.loads(waiter.output), waiter.answered - since
 
     try:
         yield verdict
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(10)
+        waiter.end()
 
 
 def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
