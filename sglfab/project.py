@@ -33,7 +33,7 @@ class Project:
         return next((f for d in self.folders(kind) if (f := d / (name + suffix)).is_file()), None)
 
     def names(self, kind: str, suffix: str = ".yaml") -> tuple[str, ...]:
-        found = {f.name.removesuffix(suffix) for d in self.folders(kind) for f in d.glob("*" + suffix)}
+        found = {f.name.removesuffix(suffix) for d in self.folders(kind) for f in d.glob("*" + suffix) if f.is_file()}
         return tuple(sorted(found))
 
     def listing(self, kind: str, pattern: str) -> tuple[Path, ...]:

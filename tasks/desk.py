@@ -161,9 +161,9 @@ class Desk:
 
     def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None) -> None:
         """Run act on every host named by -H, else by the profile, else on this machine; exit with the worst code."""
+        if not edge.first_call():
+            return  # the first call has visited all hosts of -H
         named = edge.cli_hosts(self.c)
-        if named and getattr(self.c, "original_host", named[0]) != named[0]:
-            return  # Fabric calls a task once per host; the first call has visited all of them
         names = named or list(profile.hosts if profile else ()) or [edge.LOCAL]
         if not named and len(names) > 1:
             what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
@@ -86,6 +87,11 @@ def _guarded(body: Callable[..., None]) -> Callable[..., None]:
             raise leave_interrupted(as_json=as_json) from None
         except BrokenPipeError:
             os._exit(ExitCode.OK)  # the reader of our stdout went away (`| head`): not an error
+        except OSError as why:
+            if why.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise leave(_as_error(why), as_json=as_json) from None
+            what = f"the answer cannot be written: {why.strerror}"
+            raise leave(InputError("disk-full", what, where="stdout"), as_json=False) from None
         except Exception as bug:
             if os.environ.get("SGLFAB_TRACEBACK"):
                 raise
@@ -99,7 +105,9 @@ def _refuse_bare_set() -> None:
     words = command_line()
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word == "--set" and "=" not in following:
-            raise InputError("bare-set", "--set needs KEY=VALUE", where="--set", try_="--set args.tp-size=4")
+            raise InputError(
+                "bare-set", "--set needs a name, = and a value", where="--set", try_="--set args.tp-size=4"
+            )
 
 
 def command_line() -> list[str]:
@@ -143,6 +151,20 @@ def cli_hosts(c: Any) -> list[str]:
     core = getattr(program, "core", None)
     given = core[0].args.hosts.value if core else getattr(c, "original_host", None)
     return list(dict.fromkeys(host.strip() for host in (given or "").split(",") if host.strip()))
+
+
+def first_call() -> bool:
+    """Whether this is a task's first call: Fabric calls it once per host of -H, one by one.
+
+    Counted, since what Fabric makes of `user@host:port` cannot be compared with what was typed.
+    """
+    from fabric.main import program
+
+    core = getattr(program, "core", None)
+    given = (core[0].args.hosts.value if core else None) or ""
+    turn = getattr(program, "sglfab_turn", 0)
+    program.sglfab_turn = turn + 1
+    return turn % len(given.split(",")) == 0
 
 
 def leave(error: SglfabError, *, as_json: bool) -> Exit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sglfab.diagnosis import deaths, readiness, stall
@@ -75,12 +76,30 @@ class Judge:
 
     def _deadline(self, now_s: float) -> Outcome | None:
         deadline = self.expect.deadline_s
-        return Outcome("timed_out") if deadline is not None and now_s >= deadline else None
+        if deadline is None or now_s < deadline:
+            return None
+        return Outcome(
+            "timed_out", notes=(f"the cap of {deadline:g} s passed; the server is untouched", *self._last_seen(now_s))
+        )
+
+    def _last_seen(self, now_s: float) -> Iterator[str]:
+        """What a wait knew that came to no end: the last answer of HTTP, and the last line of the log."""
+        host = self.host
+        if host.health:
+            yield f"/health answered last: {host.health}{f' ({host.health_detail})' if host.health_detail else ''}"
+        if host.generation and host.generation != "200":
+            yield f"the one-token request answered: {host.generation}"
+        if self.log_t is None:
+            yield "no line of a log was seen"
+        else:
+            yield f"last log line {now_s - self.log_t:.0f} s before: {self.log.last_shown()[:200]}"
 
     def offline_verdict(self, path: str) -> Verdict:
         """The verdict of a log file alone."""
         said = self.log_verdict()
-        outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), log=said)
+        strange = said.primary is None and not self.log.run.progress.timeline()
+        notes = (f"no line of {path} was recognised as SGLang's",) if strange else ()
+        outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), notes=notes, log=said)
         return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 
     def _shape(self, outcome: Outcome, now_s: float | None) -> Verdict:

@@ -174,7 +174,7 @@ def _unknown_finding(evidence: tuple[Evidence, ...], stage: str, draft: bool) ->
         severity="fatal",
         rank=evidence[0].rank,
         evidence=evidence,
-        advice=("read the first cause line and the frames above it; the whole log is in `fab logs`",),
+        advice=("read the first cause line, the frames above it and the lines around it",),
         confidence="low",
         stage=stage,
         draft=draft,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 API_KEY = "args.api-key"
 FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
 CHUNK_BYTES = 1 << 20
+COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")  # gzip, zstd, xz, bzip2
 
 
 def wait_for_run(
@@ -162,10 +163,18 @@ def _from_host(host: Host, path: str) -> Iterator[bytes]:
             yield str(event["data"]).encode("utf-8", "surrogateescape")
 
 
+def _refuse_compressed(chunk: bytes, path: str) -> None:
+    """A compressed log would be read as noise and found healthy."""
+    if chunk.startswith(COMPRESSED):
+        advice = f"zcat {path} | fab diagnose --log -"
+        raise InputError("log-compressed", f"{path} is compressed", where=path, try_=advice)
+
+
 def _from_here(path: str) -> Iterator[bytes]:
     try:
         with open(0 if path == "-" else Path(path).expanduser(), "rb", closefd=path != "-") as file:
             while chunk := file.read(CHUNK_BYTES):
+                _refuse_compressed(chunk, path)
                 yield chunk
     except OSError as why:
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets as random_source
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sglfab import commands
@@ -14,6 +14,7 @@ from sglfab.flows import patch, preflight, stop
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Step
 from sglfab.flows.identity import Operator
+from sglfab.flows.patch_install import load
 from sglfab.flows.runs import live_runs
 from sglfab.model import Check, Json, Plan, Profile
 from sglfab.project import Project
@@ -32,9 +33,15 @@ class Prepared:
     readiness: preflight.Readiness
     patch: patch.Preview | None
 
+    def with_checks(self, more: tuple[Check, ...]) -> Prepared:
+        readiness = preflight.Readiness((*self.readiness.checks, *more), self.readiness.replaces)
+        return replace(self, readiness=readiness)
+
 
 def plan_for(project: Project, profile: Profile, seen: Json, release: str | None) -> Plan:
     """The plan for the release named, else of the host's sglang, else the newest known, marked assumed."""
+    if profile.patches:
+        load(project, profile.patches)  # an unknown patch set is told before any host is asked to patch
     installed = (seen.get("sglang") or {}).get("version")
     if release:
         return commands.render(project, profile, release=release, release_source="--release")

@@ -75,6 +75,6 @@ def _none(wanted: Wanted, dead: Sequence[Json], *, where: str) -> InputError:
     hint = (
         f"--run {dead[0]['id']}: the newest one, it ended"
         if dead
-        else "fab launch --profile NAME, or --url / --log / --pid"
+        else "fab runs lists what was; fab launch --profile NAME starts one"
     )
     return InputError("no-run", f"no live run of ours{named}", where=where, try_=hint)

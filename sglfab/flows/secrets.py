@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from sglfab.errors import InputError
-from sglfab.model import SecretSource
+from sglfab.model import Check, SecretSource
 
 COMMAND_TIMEOUT_S = 60
 
@@ -25,6 +25,18 @@ def at_hand(sources: Iterable[SecretSource], environ: Mapping[str, str]) -> tupl
         with suppress(InputError):
             found += [_one(source, environ)] if source.command is None else []
     return tuple(found)
+
+
+def checks(sources: Iterable[SecretSource], environ: Mapping[str, str]) -> Iterator[Check]:
+    """What preflight can tell of secrets without running the operator's commands."""
+    for source in sources:
+        if source.command is not None:
+            yield Check("secret", "ok", f"{source.target}: its command runs at the launch")
+            continue
+        try:
+            _one(source, environ)
+        except InputError as error:
+            yield Check(error.code, "blocker", f"{error.what} ({error.where})", error.try_)
 
 
 def _one(source: SecretSource, environ: Mapping[str, str]) -> str:
@@ -45,7 +57,7 @@ def _one(source: SecretSource, environ: Mapping[str, str]) -> str:
 
 
 def _where(source: SecretSource) -> str:
-    return f"secrets.{source.target}: {source.env or source.file or source.command}"
+    return f"{source.env or source.file or source.command}, for secrets.{source.target}"
 
 
 def _from_file(source: SecretSource, path: Path) -> str:

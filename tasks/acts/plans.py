@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 from sglfab.errors import PreflightError
 from sglfab.flows import launch as launching
 from sglfab.flows import preflight as checking
+from sglfab.flows import secrets
 from sglfab.model import Json, Plan, Profile
 
 from ..answers import plans as answers
@@ -23,7 +25,9 @@ def render(seat: Seat, profile: Profile, release: str | None) -> Answer:
 
 
 def preflight(seat: Seat, profile: Profile, *, takeover: bool) -> Answer:
-    return answers.preflight(prepare(seat, profile), seat.host.label, takeover=takeover)
+    prepared = prepare(seat, profile)
+    more = tuple(secrets.checks(prepared.plan.secrets, os.environ))
+    return answers.preflight(prepared.with_checks(more), seat.host.label, takeover=takeover)
 
 
 def prepare(seat: Seat, wanted: Profile | Plan) -> launching.Prepared:

@@ -9,7 +9,7 @@ from sglfab.commands import explain_render
 from sglfab.errors import ExitCode
 from sglfab.flows.launch import Prepared
 from sglfab.flows.preflight import refusal
-from sglfab.model import SCHEMA, Plan, Profile
+from sglfab.model import SCHEMA, Check, Json, Plan, Profile
 from sglfab.profiles import Summary
 from sglfab.report import tables
 from sglfab.report.consoles import answer_console
@@ -38,20 +38,30 @@ def profiles(found: Sequence[Summary]) -> Answer:
     return Answer(payload, show=lambda: tables.print_profiles(found, console=answer_console()))
 
 
+def _check(check: Check) -> Json:
+    return {"name": check.name, "state": check.state, "text": check.text, "try": check.try_}
+
+
 def preflight(prepared: Prepared, host: str, *, takeover: bool) -> Answer:
     """Every check; exit 10 when one of them is a blocker."""
     checks = prepared.readiness.checks
     blocked = refusal(prepared.readiness, takeover=takeover)
-    payload = {"schema": SCHEMA, "host": host, "profile": prepared.plan.profile, "checks": [asdict(c) for c in checks]}
+    payload = {"schema": SCHEMA, "host": host, "profile": prepared.plan.profile, "checks": [_check(c) for c in checks]}
     code = ExitCode.PREFLIGHT if blocked else ExitCode.OK
     return Answer(payload, code, lambda: tables.print_checks(checks, console=answer_console()))
+
+
+def _patches(prepared: Prepared) -> tuple[str, ...]:
+    if prepared.patch:
+        return (prepared.patch.summary,)
+    return tuple(f"{name} (whether it fits was not checked)" for name in prepared.plan.patches)
 
 
 def dry_launch(prepared: Prepared, host: str, *, takeover: bool) -> Answer:
     """The plan; the exit code is that of the launch itself, where something forbids it."""
     effects = Effects(
         stops=tuple(f"run {run['id']} (port {run['plan']['port']})" for run in prepared.readiness.replaces),
-        patches=(prepared.patch.summary,) if prepared.patch else (),
+        patches=_patches(prepared),
     )
     checked = preflight(prepared, host, takeover=takeover)
     refused = refusal(prepared.readiness, takeover=takeover)

@@ -1,0 +1,77 @@
+"""What a stranger typed and got no answer, or a wrong one: each began as a failing case."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from sglfab.testing.fab import Fab
+
+fab = Fab()
+
+HOSTS = {
+    "a port": (["127.0.0.1:1"], 1),
+    "a user": (["root@127.0.0.1:1"], 1),
+    "two, one with a user": (["root@127.0.0.1:1,127.0.0.1:2"], 2),
+    "the same twice": (["127.0.0.1:1,127.0.0.1:1"], 1),
+}
+
+
+@pytest.mark.parametrize(("hosts", "answers"), HOSTS.values(), ids=HOSTS.keys())
+def test_every_way_to_name_a_host_is_answered_once(hosts, answers):
+    done = fab("-H", *hosts, "status", "--json")
+    assert done.code == 7, done
+    told = done.json.get("hosts", [done.json])
+    assert [one["error"]["code"] for one in told] == ["ssh-unreachable"] * answers
+
+
+def test_two_tasks_on_one_line_are_both_answered():
+    done = fab("-H", "127.0.0.1:1", "status")
+    assert done.err.count("ssh-unreachable") == 1
+    plain = fab("profiles", "profiles")
+    assert plain.out.count("cpu-demo-debug") == 2 * fab("profiles").out.count("cpu-demo-debug")
+
+
+def test_a_compressed_log_is_refused_and_a_strange_one_is_said_to_be_strange(tmp_path):
+    (tmp_path / "server.log.gz").write_bytes(gzip.compress(b"torch.OutOfMemoryError: CUDA out of memory.\n"))
+    done = fab("diagnose", "--log", str(tmp_path / "server.log.gz"))
+    assert (done.code, "log-compressed" in done.err, "zcat" in done.err) == (2, True, True), done
+    (tmp_path / "notes.txt").write_text("milk\nbread\n")
+    strange = fab("diagnose", "--log", str(tmp_path / "notes.txt"), "--json")
+    assert any("recognised" in note for note in strange.json["notes"])
+
+
+@pytest.fixture
+def team(tmp_path):
+    (tmp_path / "profiles").mkdir()
+    return tmp_path
+
+
+def test_an_unknown_patch_set_is_told_by_render(team):
+    (team / "profiles" / "typo.yaml").write_text("extends: eagle3\npatches: [eagle3-hiden-states]\n")
+    done = fab("render", "--profile", "typo", "--release", "0.5.12", "--configs", str(team))
+    assert (done.code, "patch-set-unknown" in done.err) == (2, True), done
+
+
+def test_a_secret_that_is_not_there_is_found_by_preflight(team):
+    text = "extends: cpu-demo\nsecrets: {env: {HF_TOKEN: {env: NOT_SET_ANYWHERE}}}\n"
+    (team / "profiles" / "sec.yaml").write_text(text)
+    done = fab("preflight", "--profile", "sec", "--configs", str(team), "--json")
+    found = [check for check in done.json["checks"] if check["name"] == "secret-unset"]
+    assert (done.code, len(found)) == (10, 1), done
+    assert "NOT_SET_ANYWHERE" in found[0]["text"]
+    assert found[0]["try"] == "export NOT_SET_ANYWHERE=…"
+
+
+def test_a_folder_that_is_called_like_a_profile_hides_no_other(team):
+    (team / "profiles" / "dir.yaml").mkdir()
+    done = fab("profiles", "--configs", str(team))
+    assert done.code == 0, done
+    assert "eagle3" in done.out
+
+
+def test_a_wait_that_ran_out_of_time_says_what_it_knew():
+    done = fab("wait-health", "--url", "http://127.0.0.1:1", "--deadline", "1", "--json")
+    assert (done.code, done.json["verdict"]) == (5, "timed_out")
+    assert any("/health answered last: refused" in note for note in done.json["notes"])
