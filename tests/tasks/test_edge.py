@@ -69,7 +69,7 @@ WRONG = {
     "a log to wait for that is not there": (["wait-health", "--log", "/nonexistent/a.log"], 2, "log-unreadable"),
     "a pid that is not there": (["stop", "--pid", "4194303", "--yes"], 2, "pid-unknown"),
     "an unknown finding": (["explain", "nonsense"], 2, "nonsense"),
-    "a configs folder that is not there": (["profiles", "--configs", "/nonexistent"], 2, "configs-not-found"),
+    "a configs folder that is not there": (["profiles", "--configs", "/proc/no-such-folder"], 2, "configs-not-found"),
     "a URL that is none": (["wait-health", "--url", "ftp://x"], 2, "bad-url"),
 }
 
