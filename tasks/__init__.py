@@ -2,8 +2,9 @@
 
 from invoke import Collection
 
-from . import installs, plans, servers, waiting
+from . import edge, installs, plans, servers, waiting
 
+edge.refuse_bad_hosts()
 namespace = Collection()
 for _module in (servers, waiting, installs, plans):
     for _task in Collection.from_module(_module).tasks.values():

@@ -153,6 +153,23 @@ def cli_hosts(c: Any) -> list[str]:
     return list(dict.fromkeys(host.strip() for host in (given or "").split(",") if host.strip()))
 
 
+def refuse_bad_hosts() -> None:
+    """Refuse what -H names when it names no host. At load time: Fabric makes its connections before any task runs."""
+    from fabric.main import program
+
+    core = getattr(program, "core", None)
+    given = core[0].args.hosts.value if core else None
+    if not given:
+        return
+    from sglfab.transports.ssh_address import parse_address
+
+    try:
+        for host in given.split(","):
+            parse_address(host.strip())
+    except InputError as error:
+        raise leave(error, as_json="--json" in command_line()) from None
+
+
 def first_call() -> bool:
     """Whether this is a task's first call: Fabric calls it once per host of -H, one by one.
 

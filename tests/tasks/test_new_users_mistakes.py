@@ -75,3 +75,11 @@ def test_a_wait_that_ran_out_of_time_says_what_it_knew():
     done = fab("wait-health", "--url", "http://127.0.0.1:1", "--deadline", "1", "--json")
     assert (done.code, done.json["verdict"]) == (5, "timed_out")
     assert any("/health answered last: refused" in note for note in done.json["notes"])
+
+
+@pytest.mark.parametrize("host", ["user@", ",,", "127.0.0.1:abc", "-oProxyCommand=x", "a b"])
+def test_a_name_that_names_no_host_is_told_and_nothing_runs(host):
+    done = fab("-H", host, "status")
+    assert (done.code, "bad-host" in done.err, "Traceback" in done.said) == (2, True, False), done
+    as_json = fab("-H", host, "status", "--json")
+    assert as_json.json["error"]["code"] == "bad-host"
