@@ -96,6 +96,19 @@ def _check_links(found: Mapping[str, Signature]) -> None:
                 )
 
 
+UNKNOWN = """# unknown
+
+The server ended, and no signature of the catalogue knows why.
+
+The evidence is the first cause line of the log, and nothing is guessed beyond it.
+"Nearest known findings" share words with it; read their pages before you believe them.
+
+What to do
+- read the first cause line, the frames above it and the lines around it
+- add a signature of your team: `signatures/` in the folder that SGLFAB_CONFIGS names, written as in configs/signatures/
+"""
+
+
 def page(catalogue: Catalogue, id_: str) -> str:
     """The page of one finding, as Markdown. Raises InputError for an unknown id."""
-    return pages.page_of(catalogue[id_])
+    return UNKNOWN if id_ == "unknown" else pages.page_of(catalogue[id_])

@@ -83,3 +83,8 @@ def test_a_name_that_names_no_host_is_told_and_nothing_runs(host):
     assert (done.code, "bad-host" in done.err, "Traceback" in done.said) == (2, True, False), done
     as_json = fab("-H", host, "status", "--json")
     assert as_json.json["error"]["code"] == "bad-host"
+
+
+def test_a_finding_that_is_unknown_has_a_page_too():
+    done = fab("explain", "unknown")
+    assert (done.code, "no signature" in done.out) == (0, True), done
