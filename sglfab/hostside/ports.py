@@ -50,6 +50,11 @@ def on_port(port: int) -> List[Listener]:
     return [listener for listener in listeners() if listener.port == port]
 
 
+def silent(port: int) -> bool:
+    """Whether surely nobody listens there. False where the kernel's table cannot be read."""
+    return os.access("/proc/net/tcp", os.R_OK) and not on_port(port)
+
+
 def holders(inodes: Set[int], candidates: Optional[Iterable[int]] = None) -> Dict[int, int]:
     """pid → inode of those of `candidates` (default: all whose descriptors we may read) that hold such a socket."""
     wanted = {"socket:[%d]" % inode: inode for inode in inodes}

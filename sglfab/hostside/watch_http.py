@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Optional
 
 from sglfab.hostside.family import Server, members
 from sglfab.hostside.http_probe import Answer, ask
-from sglfab.hostside.ports import holders, on_port, owner
+from sglfab.hostside.ports import holders, on_port, owner, silent
 from sglfab.hostside.processes import living
 
 Json = Dict[str, Any]
@@ -27,6 +27,7 @@ class Identity:
 
     def __init__(self, port: int, server: Optional[Server]) -> None:
         self._port, self._server = port, server
+        self.local = server is not None  # a process of this host: elsewhere (a container's port) no table shows it
         self._inodes: "frozenset[int]" = frozenset()
         self._ours: Optional[bool] = None
         self.owner: Optional[Json] = None
@@ -79,7 +80,7 @@ class HttpWatch:
 
     def run(self) -> None:
         while not self._closed.is_set():
-            answer = self._ask("GET", "/health", timeout_s=self._timeout_s)
+            answer = self._health()
             ours = self._identity.look() if answer.error != "refused" else None
             self._tell_owner(ours)
             self._tell_health(answer, ours)
@@ -87,6 +88,13 @@ class HttpWatch:
                 self._begin_first_token(ours)
             # /health makes the server generate a token each time, so a server that answers is asked less often.
             self._closed.wait(_SERVING_S if self._served or answer.state == "200" else _LOADING_S)
+
+    def _health(self) -> Answer:
+        """Never a connection to a port on which nobody listens: asked often enough, one whose own port the kernel picks
+        from the same range would reach itself, and keep the server from binding."""
+        if self._identity.local and silent(self._port):
+            return Answer(None, "", 0.0, "refused", "nobody listens")
+        return self._ask("GET", "/health", timeout_s=self._timeout_s)
 
     def _ask(self, method: str, path: str, *, timeout_s: float, body: Optional[object] = None) -> Answer:
         return ask(

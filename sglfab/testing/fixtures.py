@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,10 +20,15 @@ from sglfab.testing.standin.build import Standin, make_models, make_standin
 
 
 def find_free_port() -> int:
-    """A port of loopback that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of loopback that was free a moment ago.
+
+    Below the range from which the kernel takes ports for outgoing connections: whoever polls such a port before the
+    server listens can connect to itself, and then the server cannot bind.
+    """
+    while True:
+        port = random.randrange(20000, 32000)
+        if is_free(port):
+            return port
 
 
 def is_free(port: int) -> bool:

@@ -5,12 +5,16 @@ import os
 import socket
 import struct
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from sglfab.hostside.ports import can_bind
+from sglfab.hostside.family import Server
+from sglfab.hostside.ports import can_bind, silent
+from sglfab.hostside.processes import Ident
+from sglfab.hostside.watch_http import HttpWatch, Identity
 
 
 def shard(path, *, tensors=1000, lost=0, garbage=False):
@@ -119,6 +123,32 @@ def test_connections_that_linger_do_not_make_a_port_busy(host):
         accepted.close()  # the side that closes first keeps the port in TIME_WAIT
         client.close()
     assert host.ok("check", port=port, http_host="127.0.0.1", paths=[])["port"]["busy"] is False
+
+
+def test_a_port_is_silent_until_somebody_listens(tmp_path):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert silent(port)
+        server.listen()
+        assert not silent(port)
+
+
+def test_a_watch_does_not_even_try_to_connect_before_the_server_listens():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        told, closed = [], threading.Event()
+
+        def put(kind, data):
+            told.append((kind, data))
+            closed.set()
+
+        watched = Identity(port, Server(Ident(os.getpid(), 0)))
+        more = {"api_key": None, "timeout_s": 1.0, "generate": True}
+        HttpWatch("127.0.0.1", port, identity=watched, put=put, closed=closed, **more).run()
+    seen = [(data["state"], data["detail"]) for kind, data in told if kind == "http"]
+    assert seen == [("refused", "nobody listens")]  # the kernel's own refusal reads otherwise
 
 
 def test_an_address_that_is_not_of_this_host_has_a_reason():

@@ -19,6 +19,7 @@ import pytest
 
 from sglfab.testing.cpu.plain import server_env
 from sglfab.testing.fab import Fab
+from sglfab.testing.fixtures import find_free_port
 from sglfab.testing.race import Waiter
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
@@ -95,9 +96,7 @@ def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
 
     def make() -> Bench:
         folder = tmp_path_factory.mktemp("bench")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = find_free_port()
         fab = Fab(env={"SGLFAB_STATE_DIR": str(folder / "state"), "SGLFAB_CPU": str(cpu_kit.root)})
         made.append(Bench(fab, folder, port, cpu_kit))
         return made[-1]
