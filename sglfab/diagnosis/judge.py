@@ -13,6 +13,7 @@ from sglfab.diagnosis.logfold import LogFold
 from sglfab.diagnosis.logverdict import LogVerdict, judge_log
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.model import Observation, RankProgress, StageSpan, Verdict, WatchView
+from sglfab.sglang import stages
 
 OFFLINE_GAP = "a log file alone: processes, GPUs, HTTP and the kernel log were not looked at"
 
@@ -27,6 +28,7 @@ class Judge:
         self.log = LogFold(catalogue)
         self.log_t: float | None = None  # when the last log bytes came
         self.end_t: float | None = None  # when the log first showed an end
+        self.http_t: float | None = None  # when the log first showed that the server is about to listen
         self.t = 0.0
         self._place_seen: tuple[tuple[str, bool], float] = (("import", False), 0.0)  # stage and since when
         self._cached: tuple[tuple[int, int], LogVerdict] | None = None
@@ -49,6 +51,8 @@ class Judge:
             return
         self.log.feed(data)
         self.log_t = seen.t
+        if self.http_t is None and stages.ORDER[self.log.run.progress.overall()[0]] >= stages.ORDER["http"]:
+            self.http_t = seen.t
         if self.end_t is None and self.log.run.surely_ended():
             self.end_t = seen.t
         place = self.log.run.progress.overall()

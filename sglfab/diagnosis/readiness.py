@@ -26,7 +26,7 @@ def foreign(judge: Judge, now_s: float) -> Outcome | None:
     stage = judge.log.run.progress.overall()[0]
     if ours_lives and stages.ORDER[stage] < stages.ORDER["http"]:
         return None
-    if ours_lives and now_s - host.foreign_since < FOREIGN_S:
+    if ours_lives and now_s - max(host.foreign_since, judge.http_t or now_s) < FOREIGN_S:
         return None
     return Outcome("unreachable", notes=(f"port {host.port} belongs to another process: {host.foreign}",))
 
