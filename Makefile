@@ -33,13 +33,13 @@ check: venv ## ruff, mypy, and the Python floor of what runs on the host
 
 bench: venv sglang ## measure what docs/benchmarks.md states
 	$(PY) -m sglfab.testing.race
-	$(PY) tools/bench_reader.py 1024
-	$(PY) tools/bench_reader.py 512 --runtime
+	PYTHONPATH=. $(PY) tools/bench_reader.py 1024
+	PYTHONPATH=. $(PY) tools/bench_reader.py 512 --runtime
 
 docs: venv ## write the generated parts of README.md and docs/
-	$(PY) tools/commands_doc.py
-	$(PY) tools/profile_schema.py
-	$(PY) tools/signature_pages.py
+	PYTHONPATH=. $(PY) tools/commands_doc.py
+	PYTHONPATH=. $(PY) tools/profile_schema.py
+	PYTHONPATH=. $(PY) tools/signature_pages.py
 
 fmt: venv ## format the code
 	$(BIN)/ruff check --fix .

@@ -75,6 +75,6 @@ def _none(wanted: Wanted, dead: Sequence[Json], *, where: str) -> InputError:
     hint = (
         f"--run {dead[0]['id']}: the newest one, it ended"
         if dead
-        else "fab runs lists what was; fab launch --profile NAME starts one"
+        else "fab runs; fab launch --profile NAME; or wait-health --url / --log / --pid for a server that is not ours"
     )
     return InputError("no-run", f"no live run of ours{named}", where=where, try_=hint)
