@@ -15,6 +15,10 @@ from sglfab.project import Project
 from sglfab.transports.host import Host
 
 
+# The kernel tells a process's start in ticks of 10 ms, rounded down; the model files are imported seconds later.
+START_PRECISION_S = 0.02
+
+
 @dataclass(frozen=True)
 class ServerPatch:
     """Whether a running server has the patch. active None: it cannot be told."""
@@ -110,7 +114,7 @@ def _server(server: ServerSeen, install: Install) -> ServerPatch:
     if not patched:
         return ServerPatch(server.name, False, f"server started {started}; no patch is applied")
     when = f"patched {_clock(max(patched), install.now_wall)}, server started {started}"
-    if server.start_wall < max(patched):
+    if server.start_wall + START_PRECISION_S < max(patched):
         return ServerPatch(server.name, False, f"{when}: not active, restart")
     if server.traced is None:
         return ServerPatch(server.name, None, f"{when}; its environment is not readable for you")
