@@ -14,7 +14,6 @@ from sglfab.patching.planning import Install, ServerSeen
 from sglfab.project import Project
 from sglfab.transports.host import Host
 
-
 # The kernel tells a process's start in ticks of 10 ms, rounded down; the model files are imported seconds later.
 START_PRECISION_S = 0.02
 
