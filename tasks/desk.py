@@ -134,7 +134,12 @@ class Desk:
             return None
         if not str(value).isdecimal() or int(value) < least or (most is not None and int(value) > most):
             upto = f" to {most}" if most else ""
-            raise InputError("bad-number", f"{flag} takes a whole number from {least}{upto}, not {value!r}", where=flag)
+            raise InputError(
+                "bad-number",
+                f"{flag} takes a whole number from {least}{upto}, not {value!r}",
+                where=flag,
+                try_=f"{flag} {max(1, least)}",
+            )
         return int(value)
 
     @staticmethod
@@ -147,7 +152,9 @@ class Desk:
         except ValueError:
             seconds = -1.0
         if not 0 < seconds < float("inf"):
-            raise InputError("bad-number", f"{flag} takes seconds above 0, not {value!r}", where=flag)
+            raise InputError(
+                "bad-number", f"{flag} takes seconds above 0, not {value!r}", where=flag, try_=f"{flag} 600"
+            )
         return seconds
 
     def say(self, answer: Answer) -> None:

@@ -91,7 +91,7 @@ def _guarded(body: Callable[..., None]) -> Callable[..., None]:
             if why.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise leave(_as_error(why), as_json=as_json) from None
             what = f"the answer cannot be written: {why.strerror}"
-            raise leave(InputError("disk-full", what, where="stdout"), as_json=False) from None
+            raise leave(InputError("disk-full", what, where="stdout", try_="df -h"), as_json=False) from None
         except Exception as bug:
             if os.environ.get("SGLFAB_TRACEBACK"):
                 raise

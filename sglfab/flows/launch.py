@@ -34,8 +34,7 @@ class Prepared:
     patch: patch.Preview | None
 
     def with_checks(self, more: tuple[Check, ...]) -> Prepared:
-        readiness = preflight.Readiness((*self.readiness.checks, *more), self.readiness.replaces)
-        return replace(self, readiness=readiness)
+        return replace(self, readiness=self.readiness.with_checks(more))
 
 
 def plan_for(project: Project, profile: Profile, seen: Json, release: str | None) -> Plan:
@@ -43,8 +42,8 @@ def plan_for(project: Project, profile: Profile, seen: Json, release: str | None
     if profile.patches:
         load(project, profile.patches)  # an unknown patch set is told before any host is asked to patch
     installed = (seen.get("sglang") or {}).get("version")
-    if release:
-        return commands.render(project, profile, release=release, release_source="--release")
+    if release is not None:
+        return commands.render(project, profile, release=releases.asked(project, release), release_source="--release")
     if installed:
         return commands.render(project, profile, release=installed, release_source="host")
     newest = releases.newest_known(project)
@@ -66,7 +65,7 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
     except PatchError as conflict:
         preview = None
         checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)
-    return Prepared(plan, seen, preflight.Readiness((*readiness.checks, *checks), readiness.replaces), preview)
+    return Prepared(plan, seen, readiness.with_checks(checks), preview)
 
 
 def site_of(seen: Json) -> str:

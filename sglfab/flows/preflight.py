@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sglfab.errors import InputError, LockedError, PatchError, PreflightError, SglfabError
@@ -19,10 +19,14 @@ MLA_DRAFT = "Eagle3DeepseekV2ForCausalLM"  # runs in kimi_k25_eagle3.py: llama_e
 
 @dataclass(frozen=True)
 class Readiness:
-    """What preflight saw. `replaces`: our live runs that the launch will stop first."""
+    """What preflight saw on `host`. `replaces`: our live runs that the launch will stop first."""
 
+    host: str
     checks: tuple[Check, ...]
     replaces: tuple[Json, ...]
+
+    def with_checks(self, more: tuple[Check, ...]) -> Readiness:
+        return replace(self, checks=(*self.checks, *more))
 
     @property
     def blockers(self) -> tuple[Check, ...]:
@@ -67,7 +71,7 @@ def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness
         lambda: _cwd(plan, found),
         lambda: _logout(seen),
     )
-    return Readiness(checks=tuple(check for look in looks for check in look()), replaces=replaces)
+    return Readiness(host.label, tuple(check for look in looks for check in look()), replaces)
 
 
 def gate(readiness: Readiness, *, takeover: bool) -> None:
@@ -84,7 +88,7 @@ def refusal(readiness: Readiness, *, takeover: bool) -> SglfabError | None:
         return None
     first = min(blockers, key=lambda check: (_kind(check) is PreflightError, _kind(check) is PatchError))
     more = f" (and {len(blockers) - 1} more: fab preflight lists all)" if len(blockers) > 1 else ""
-    return _kind(first)(first.name, first.text + more, try_=first.try_)
+    return _kind(first)(first.name, first.text + more, where=readiness.host, try_=first.try_)
 
 
 def _kind(blocker: Check) -> type[SglfabError]:

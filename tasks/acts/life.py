@@ -55,7 +55,7 @@ def ask(what: str, cmdline: str, *, yes: bool) -> None:
         raise InputError("not-confirmed", f"{what}: nobody to ask, this is no terminal", where="--pid", try_="--yes")
     print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InputError("not-confirmed", f"{what}: not confirmed", where="--pid")
+        raise InputError("not-confirmed", f"{what}: not confirmed", where="--pid", try_="answer y, or --yes")
 
 
 def status(seat: Seat, wanted: Wanted) -> Answer:
