@@ -14,7 +14,7 @@ from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
 from sglfab.model import WaitSettings
 
-from .. import edge
+from .. import commandline
 from ..answers import verdicts as answers
 from ..desk import Answer, Desk, Seat
 from .life import ask, hide_secrets_of
@@ -93,7 +93,7 @@ def diagnose(desk: Desk, path: str | None) -> None:
     if not path:
         raise InputError("no-log", "which log?", where="--log", try_="fab diagnose --log FILE")
     known = catalogue.load(desk.project)
-    if edge.cli_hosts(desk.c):
+    if commandline.cli_hosts(desk.c):
         desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, path, seat.host), log=path))
     else:
         desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, path, None), log=path))

@@ -77,12 +77,36 @@ def test_a_wait_that_ran_out_of_time_says_what_it_knew():
     assert any("/health answered last: refused" in note for note in done.json["notes"])
 
 
-@pytest.mark.parametrize("host", ["user@", ",,", "127.0.0.1:abc", "-oProxyCommand=x", "a b"])
+@pytest.mark.parametrize("host", ["", "user@", ",,", "127.0.0.1:abc", "-oProxyCommand=x", "a b"])
 def test_a_name_that_names_no_host_is_told_and_nothing_runs(host):
     done = fab("-H", host, "status")
     assert (done.code, "bad-host" in done.err, "Traceback" in done.said) == (2, True, False), done
     as_json = fab("-H", host, "status", "--json")
     assert as_json.json["error"]["code"] == "bad-host"
+
+
+SSH_CONFIGS = {
+    "that is not there": (None, "No such file"),
+    "that is none": ("garbage\nHost\n", "garbage"),
+    "that is no text": (b"\xff\xed\x00", "utf-8"),
+}
+
+
+@pytest.mark.parametrize(("content", "why"), SSH_CONFIGS.values(), ids=SSH_CONFIGS.keys())
+def test_an_ssh_config_at_which_fabric_stumbles_is_told(tmp_path, content, why):
+    file = tmp_path / "config"
+    if content is not None:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = fab("-S", str(file), "profiles")
+    assert (done.code, "ssh-config-unreadable" in done.err, why in done.err) == (2, True, True), done
+
+
+def test_an_ssh_config_of_the_user_that_is_broken_is_told_too(tmp_path):
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("garbage\n")
+    done = fab.where(HOME=str(tmp_path))("profiles", "--json")
+    assert (done.code, done.json["error"]["where"]) == (2, "~/.ssh/config"), done
+    assert fab.where(HOME=str(tmp_path))("-S", "/dev/null", "profiles").code == 0
 
 
 def test_a_finding_that_is_unknown_has_a_page_too():
