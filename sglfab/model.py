@@ -263,6 +263,7 @@ class WatchView:
     last_line_age_s: float | None
     timeline: tuple[StageSpan, ...]
     alive: int | None = None  # watched processes alive
+    http_detail: str = ""  # what an unexpected answer was, or why there is none
 
 
 # --- rows that flows fill and report/ draws -------------------------------------------------------------------

@@ -156,6 +156,7 @@ class Judge:
             draft=draft,
             ranks=self._ranks(),
             http=self.host.health,
+            http_detail=self.host.hindrance(),
             last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(now_s),

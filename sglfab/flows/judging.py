@@ -113,7 +113,13 @@ def wait_for_foreign(
     judge = Judge(catalogue, expect=_expect(settings))
     probe = None
     if foreign.url:
-        probe = DirectProbe(foreign.url, api_key=api_key, probe_timeout_s=settings.probe_timeout_s, clock=clock)
+        probe = DirectProbe(
+            foreign.url,
+            api_key=api_key,
+            probe_timeout_s=settings.probe_timeout_s,
+            reconnect_s=settings.reconnect_s,
+            clock=clock,
+        )
     if probe and not (foreign.log or foreign.pid):
         return replace(_wait_url(probe, judge, report), url=probe.base)
     request: dict[str, Json] = {

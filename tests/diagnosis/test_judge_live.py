@@ -106,6 +106,45 @@ def test_an_unknown_owner_of_the_port_is_a_gap() -> None:
     assert any("socket" in gap for gap in wait.at(7.1).gaps)
 
 
+MODEL_INFO = {"model_path": "/m", "tokenizer_path": "/m", "is_generation": True}
+
+
+def test_a_model_info_of_sglang_tells_whose_server_it_is() -> None:
+    wait = Wait().start().http(6, "health", "200", ours=None).http(6.1, "model_info", "200", ours=None, body=MODEL_INFO)
+    verdict = wait.http(7, "generate", "200", ours=None).at(7.1)
+    assert (verdict.verdict, verdict.gaps) == ("ready", ())
+
+
+STRANGERS = {
+    "a file server": ({"text": "ok"}, 200, 501, "unreachable"),
+    "one without the path": (None, 404, 404, "unreachable"),
+    "one without the method": ({"text": "<html>"}, 200, 405, "unreachable"),
+    "SGLang whose scheduler is away": (MODEL_INFO, 200, 500, "loading"),
+    "SGLang that wants a key": (None, 401, 401, "ready"),
+    "a gateway without a backend": (None, 502, 502, "loading"),
+    "a gateway that knows one path": (MODEL_INFO, 200, 404, "loading"),
+    "a stranger that generates": ({"text": "ok"}, 200, 200, "ready"),
+}
+
+
+@pytest.mark.parametrize(("body", "info", "generate", "says"), STRANGERS.values(), ids=STRANGERS.keys())
+@pytest.mark.parametrize("ours", [True, None])
+def test_what_answers_and_is_no_sglang_is_not_waited_for(ours, body, info, generate, says) -> None:
+    wait = Wait().start().http(6, "health", "200", ours=ours, status=200)
+    wait.http(6.1, "model_info", "other", ours=ours, status=info, body=body)
+    state = str(generate) if generate in (200, 503) else "other"
+    assert wait.http(6.2, "generate", state, ours=ours, status=generate).says(7) == says
+
+
+def test_what_hinders_is_in_the_view() -> None:
+    wait = Wait().start().http(1, "health", "other", ours=None, status=404)
+    assert wait.judge.view(1).http_detail == "HTTP 404"
+    assert wait.http(2, "health", "other", ours=None, detail="no such name").judge.view(2).http_detail == "no such name"
+    assert wait.http(3, "health", "refused", detail="nobody listens").judge.view(3).http_detail == ""
+    wait.http(4, "health", "200", status=200).http(5, "generate", "other", status=500)
+    assert wait.judge.view(5).http_detail == "one token: 500"
+
+
 @pytest.mark.parametrize("state", ["refused", "503", "timeout", "other"])
 def test_no_other_http_state_is_ready(state: str) -> None:
     wait = Wait().start().alive(0.1, 1, 2, 3, 4).http(6, "health", state).http(6.5, "generate", state)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
+import time
 
 import pytest
 
 from sglfab.testing.fab import Fab
+from sglfab.testing.fixtures import find_free_port, is_free
 
 fab = Fab()
 
@@ -75,6 +79,36 @@ def test_a_wait_that_ran_out_of_time_says_what_it_knew():
     done = fab("wait-health", "--url", "http://127.0.0.1:1", "--deadline", "1", "--json")
     assert (done.code, done.json["verdict"]) == (5, "timed_out")
     assert any("/health answered last: refused" in note for note in done.json["notes"])
+
+
+@pytest.fixture(scope="module")
+def file_server(tmp_path_factory):
+    """`python -m http.server` on a folder in which the paths of SGLang are files: GET is 200, POST is 501."""
+    folder = tmp_path_factory.mktemp("files")
+    for name in ("health", "model_info"):
+        (folder / name).write_text("a file\n")
+    port = find_free_port()
+    argv = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        while is_free(port):
+            time.sleep(0.02)
+        yield server.pid, port
+        server.kill()
+
+
+@pytest.mark.parametrize("way", ["--url", "--pid"])
+def test_a_wait_for_a_server_that_is_no_sglang_ends(file_server, way):
+    pid, port = file_server
+    named = ["--url", f"127.0.0.1:{port}"] if way == "--url" else ["--pid", str(pid), "--port", str(port), "--yes"]
+    done = fab("wait-health", *named, "--json", "--deadline", "30")
+    assert (done.code, done.json["verdict"]) == (7, "unreachable"), done
+    assert any("no SGLang server" in note and "501" in note for note in done.json["notes"])
+
+
+def test_tls_asked_of_plain_http_is_told_at_once(file_server):
+    done = fab("wait-health", "--url", f"https://127.0.0.1:{file_server[1]}", "--json")
+    assert (done.code, done.json["error"]["code"]) == (7, "url-unreachable"), done
+    assert "http://127.0.0.1" in done.json["error"]["try"]
 
 
 @pytest.mark.parametrize("host", ["", "user@", ",,", "127.0.0.1:abc", "-oProxyCommand=x", "a b"])
