@@ -102,7 +102,8 @@ class Judge:
         """The verdict of a log file alone."""
         said = self.log_verdict()
         strange = said.primary is None and not self.log.run.progress.timeline()
-        notes = (f"no line of {path} was recognised as SGLang's",) if strange else ()
+        why = f"no line of {path} was recognised as SGLang's" if self.log.bytes else f"{path} is empty"
+        notes = (why,) if strange else ()
         outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), notes=notes, log=said)
         return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 

@@ -44,6 +44,8 @@ def test_a_compressed_log_is_refused_and_a_strange_one_is_said_to_be_strange(tmp
     (tmp_path / "notes.txt").write_text("milk\nbread\n")
     strange = fab("diagnose", "--log", str(tmp_path / "notes.txt"), "--json")
     assert any("recognised" in note for note in strange.json["notes"])
+    empty = fab("diagnose", "--log", "-", "--json", input="")
+    assert (empty.code, empty.json["notes"]) == (0, ["stdin is empty"])
 
 
 @pytest.fixture
