@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 QUIET_S = 0.3  # no log bytes for so long after the exit is known: the cause lines are in
 LATEST_S = 0.8  # after the first death the verdict stands, whatever still comes
+SILENT_S = 5.0  # a traceback that may be harmless is the end, where the log alone speaks and says no more
 OOM = "host.oom_killer"
 KILLED = "operator.killed"
 _STOPPED = (0, -15, -2, 143, 130)  # a clean end, SIGTERM, SIGINT
@@ -24,7 +25,7 @@ _STOPPED = (0, -15, -2, 143, 130)  # a clean end, SIGTERM, SIGINT
 def judge(judge: Judge, now_s: float) -> Outcome | None:
     """None while everything that was seen lives and the log shows no end, or while the cause lines may still come."""
     death = judge.host.first_death()
-    since = death[0] if death else judge.end_t
+    since = death[0] if death else judge.end_t if judge.end_t is not None else _log_ended(judge, now_s)
     if since is None:
         return None
     quiet = judge.log_t is None or now_s - judge.log_t >= QUIET_S
@@ -36,6 +37,16 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     if said.verdict == "crashed" and said.primary and not said.bare_kill and said.primary.category != "unknown":
         return _joined(judge, said)
     return _without_cause(judge, said)
+
+
+def _log_ended(judge: Judge, now_s: float) -> float | None:
+    """When the log fell silent behind a traceback that is an end unless something follows, and nobody else can be
+    asked: no process is known, and nobody answers."""
+    if judge.host.main is not None or judge.host.health not in ("", "refused"):
+        return None
+    if judge.log_t is None or now_s - judge.log_t < SILENT_S or judge.log_verdict().verdict != "crashed":
+        return None
+    return judge.log_t
 
 
 def _joined(judge: Judge, said: LogVerdict) -> Outcome:

@@ -66,9 +66,11 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
 def _log_alone(judge: Judge) -> Outcome | None:
     """A wait that was given a log and nothing else: SGLang's own ready line decides."""
     said = judge.log_verdict()
+    gaps = ("a log file alone: nobody asked the server over HTTP",)
+    if said.verdict == "degraded" and said.primary:
+        return Outcome("degraded", said.primary, said.findings, gaps=gaps, log=said)
     if said.verdict != "ready":
         return None
-    gaps = ("a log file alone: nobody asked the server over HTTP",)
     return Outcome("ready", gaps=gaps, findings=tuple(f for f in said.findings if f.severity == "info"))
 
 

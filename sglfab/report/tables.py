@@ -82,13 +82,18 @@ def _ended(exit_status: Mapping[str, Json] | None) -> str:
 
 
 def print_status(
-    rows: Sequence[StatusRow], *, console: Console, host: str = "", redactor: Redactor | None = None
+    rows: Sequence[StatusRow],
+    *,
+    console: Console,
+    host: str = "",
+    wanted: str = "",
+    redactor: Redactor | None = None,
 ) -> None:
-    """A short verdict for every live run."""
+    """A short verdict for every live run. wanted: the flags that chose among them."""
     page = Page(console, redactor)
     at = f" on {host}" if host else ""
     if not rows:
-        page.line(f"no live run of ours{at}")
+        page.line(f"no live run of ours{at}" + (f" for {wanted}; all runs: fab runs" if wanted else ""))
     for row in rows:
         word, style = _HEALTH.get(row.health, (f"/health: {row.health}", "yellow"))
         page.line(Text(word, style=f"bold {style}") + page.text(f": {row.run}{at}"), hang=2)

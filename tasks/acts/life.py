@@ -60,7 +60,7 @@ def ask(what: str, cmdline: str, *, yes: bool) -> None:
 
 
 def status(seat: Seat, wanted: Wanted) -> Answer:
-    return answers.status(status_flow.status(seat.host, wanted), seat.host.label)
+    return answers.status(status_flow.status(seat.host, wanted), seat.host.label, wanted)
 
 
 def runs(seat: Seat) -> Answer:

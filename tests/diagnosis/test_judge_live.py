@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,46 @@ def test_an_unknown_owner_of_the_port_is_a_gap() -> None:
     wait = Wait().start().http(6, "health", "200", ours=None).http(7, "generate", "200", ours=None)
     assert wait.says(7.1) == "ready"
     assert any("socket" in gap for gap in wait.at(7.1).gaps)
+
+
+BARE = (
+    'Traceback (most recent call last):\n  File "/x/sglang/srt/a.py", line 1, in b\n    c()\nRuntimeError: who knows\n'
+)
+ALIVE = "[2026-12-01 10:00:00 TP0] Decode batch, #running-req: 1, #token: 1, token usage: 0.01\n"
+
+
+def log_alone(text: str, **start: Any) -> Wait:
+    return Wait().start(**{"main": None, "port": None, "started_wall": None, **start}).log(0.1, text)
+
+
+ENDED = {
+    "a bare traceback": (lambda: log_alone(BARE), 6, "crashed"),
+    "a bare traceback a moment ago": (lambda: log_alone(BARE), 3, "loading"),
+    "a traceback that was survived": (lambda: log_alone(BARE + ALIVE), 60, "loading"),
+    "one after which something is written again and again": (lambda: log_alone(BARE).log(58, "x\n"), 60, "loading"),
+    "a bare traceback, and nobody listens": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "refused"),
+        6,
+        "crashed",
+    ),
+    "a bare traceback of a server that answers": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "503"),
+        60,
+        "loading",
+    ),
+    "a bare traceback of a process that lives": (lambda: log_alone(BARE, main=1).alive(1, 1), 60, "loading"),
+}
+
+
+@pytest.mark.parametrize(("wait", "now", "says"), ENDED.values(), ids=ENDED.keys())
+def test_a_log_that_ends_in_a_traceback(wait: Callable[[], Wait], now: float, says: str) -> None:
+    assert wait().says(now) == says
+
+
+def test_a_log_alone_that_shows_a_server_at_fault_is_degraded() -> None:
+    text = (ROOT / "tests" / "cases" / "dev" / "d024-accept-100" / "server.log").read_text()
+    verdict = log_alone(text).at(10)
+    assert (verdict.verdict, verdict.primary.id) == ("degraded", "spec.low_accept")
 
 
 MODEL_INFO = {"model_path": "/m", "tokenizer_path": "/m", "is_generation": True}
