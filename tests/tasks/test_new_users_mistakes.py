@@ -68,6 +68,9 @@ def test_a_secret_that_is_not_there_is_found_by_preflight(team):
     assert (done.code, len(found)) == (10, 1), done
     assert "NOT_SET_ANYWHERE" in found[0]["text"]
     assert found[0]["try"] == "export NOT_SET_ANYWHERE=…"
+    assert done.json["verdict"] is None
+    assert set(done.json["error"]) == {"code", "what", "where", "try"}
+    assert all(done.json["error"].values())
 
 
 def test_a_folder_that_is_called_like_a_profile_hides_no_other(team):
