@@ -149,7 +149,7 @@ def crash_delays(profile: str, fab: Fab) -> Delays:
     finally:
         for waiter in racing.values():
             waiter.end()
-        fab("stop", "--run", run)
+        fab("stop", "--run", run, "--grace", "1")
 
 
 def _delay(waiter: Waiter, since: float | None, right: int = 0) -> float | None:
