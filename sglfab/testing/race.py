@@ -29,7 +29,7 @@ SEED = (
     'echo "Server ready after ${{i}}0s"; exit 0; fi; echo "Waiting... ${{i}}0s"; sleep 1; done; exit 1'
 )
 STATUS = (
-    "for i in $(seq 1 60); do "
+    "for i in $(seq 1 600); do "
     "if [ \"$(curl -s -o /dev/null -w '%{{http_code}}' http://localhost:{port}/health)\" = 200 ]; "
     "then echo ready; exit 0; fi; sleep 1; done; exit 1"
 )
