@@ -342,10 +342,27 @@ def test_a_bar_that_rewrites_its_line_shows_progress_before_the_line_ends() -> N
 def test_an_estimate_comes_from_former_runs_before_the_bar() -> None:
     text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
     bar = "\rLoading safetensors checkpoint shards:  50% Completed | 32/64 [00:10<00:10,  3.2it/s]\n"
-    span = Wait(former={"load-weights": 100}).start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (70, "former-runs")
-    span = Wait().start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (10, "bar")
+    former = {"load-weights": (90.0, 100.0, 300.0), "load-weights/draft": (5.0,), "warmup": (10.0, 20.0)}
+    view = Wait(former=former).start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (70, "former-runs")
+    assert view.start_left_s == 70 + 5 + 15
+    view = Wait().start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (10, "bar")
+    assert view.start_left_s is None
+
+
+def test_the_draft_has_an_estimate_of_its_own() -> None:
+    begin = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    end = "[2026-12-01 01:23:16 TP0] Load weight end. elapsed=10 s\n"
+    wait = Wait(former={"load-weights": (100.0,), "load-weights/draft": (8.0,)}).start().log(10, begin)
+    span = wait.log(20, end + begin).judge.view(23).timeline[-1]
+    assert (span.stage, span.draft, span.eta_s) == ("load-weights", True, 5)
+
+
+def test_a_wait_that_comes_later_reckons_from_the_times_in_the_log() -> None:
+    text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n[2026-12-01 01:24:06 TP0] x\n"
+    span = Wait(former={"load-weights": (100.0,)}).start().log(0, text).judge.view(15).timeline[-1]
+    assert span.eta_s == 100 - 60 - 15
 
 
 def test_a_traceback_that_nobody_died_of_does_not_end_the_wait() -> None:
