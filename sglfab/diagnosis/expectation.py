@@ -89,8 +89,11 @@ class Expectation:
 def expectation_from_json(shape: Mapping[str, Json]) -> Expectation:
     """What `to_json` gave. Raises TypeError, KeyError or ValueError for anything else."""
     values = dict(shape)
-    former = {name: tuple(float(s) for s in took) for name, took in values["former"].items()}
-    return Expectation(**{**values, "patches": tuple(values["patches"]), "former": former})
+    values["deadline_s"] = None if values["deadline_s"] is None else float(values["deadline_s"])
+    values["allowances"] = {stage: float(seconds) for stage, seconds in values["allowances"].items()}
+    values["former"] = {part: tuple(map(float, took)) for part, took in values["former"].items()}
+    values["patches"] = tuple(values["patches"])
+    return Expectation(**values)
 
 
 def share(stage: str, draft: bool) -> str:

@@ -21,8 +21,7 @@ class DamagedLine(Exception):
 
 def replay(catalogue: Catalogue, wait: RecordedWait, lines: Iterable[Line], *, at_s: float | None = None) -> Verdict:
     """The verdict that ended the wait, or what was known at_s seconds into it. Raises DamagedLine."""
-    judge = Judge(catalogue, expect=wait.expect)
-    verdict, now_s = judge.verdict(0.0), 0.0
+    judge, now_s = Judge(catalogue, expect=wait.expect), 0.0
     for line in wait.observations(lines):
         if at_s is not None and line.seen.t > at_s:
             return judge.verdict(at_s)
@@ -34,7 +33,7 @@ def replay(catalogue: Catalogue, wait: RecordedWait, lines: Iterable[Line], *, a
             raise DamagedLine(line) from why
         if verdict.verdict != "loading":
             return verdict if at_s is None else _noted(verdict, f"the wait ended {now_s:.1f} s after it began")
-    return _noted(verdict, f"the record ends {now_s:.1f} s after the wait began, without a verdict")
+    return _noted(judge.verdict(now_s), f"the record ends {now_s:.1f} s after the wait began, without a verdict")
 
 
 def _noted(verdict: Verdict, note: str) -> Verdict:

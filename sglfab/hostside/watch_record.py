@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import time
 from typing import Any, Dict, Optional, Sequence
 
 Json = Dict[str, Any]
@@ -21,7 +20,7 @@ class Recorder:
         """
         self._fd: Optional[int] = None
         self._trouble: Optional[str] = None
-        self._watch = "%d-%d" % (time.time(), os.getpid())
+        self._watch = os.urandom(4).hex()
         self._shift_s = float(wait.get("shift_s") or 0.0)
         self._hide = sorted((value for value in hide if value), key=len, reverse=True)
         self._held = ""  # the end of the log so far, where it may be the beginning of a secret
