@@ -243,26 +243,40 @@ def test_a_busy_rank_behind_a_slow_health_is_not_stuck() -> None:
     assert wait.says(33.6) != "stuck"
 
 
-def quiet_start(minutes: int, *, busy: bool) -> list[str]:
-    """Verdicts, one every 10 s, of a load that says nothing for some minutes."""
-    head = real_log("dsv2_tp2").split("Load weight end")[0].rpartition("\n")[0] + "\n"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(1, head)
-    said = []
+def quiet_start(minutes: int, *, busy: bool, **expected: Any) -> list[Any]:
+    """Verdicts, one every 10 s, of a load of both ranks that says nothing for some minutes."""
+    head = "".join(real_log("dsv2_tp2").partition("TP0] Load weight begin.")[:2]) + "\n"
+    wait = Wait(**expected).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    found = []
     for t in range(10, minutes * 60, 10):
         wait.alive(t, 1, 2, 3, 4, cpu=float(t) if busy else 1.0).http(t, "health", "refused", ours=None).see(t, "tick")
-        said.append(wait.says(t))
-    return said
+        found.append(wait.at(t))
+    return found
+
+
+def verdicts(found: list[Any]) -> set[str]:
+    return {verdict.verdict for verdict in found}
 
 
 def test_a_healthy_start_with_quiet_minutes_never_leaves_loading() -> None:
-    assert set(quiet_start(20, busy=True)) == {"loading"}
-    assert set(quiet_start(6, busy=False)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True)) == {"loading"}
+    assert verdicts(quiet_start(6, busy=False)) == {"loading"}
 
 
 def test_two_flat_signals_beyond_the_allowance_are_stuck() -> None:
-    said = quiet_start(70, busy=False)
-    assert said[0] == "loading"
-    assert said[-1] == "stuck"
+    assert verdicts(quiet_start(59, busy=False)) == {"loading"}
+    last = quiet_start(70, busy=False)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 3600 s (the default)" in last.notes
+
+
+def test_former_starts_make_it_sooner_but_never_sooner_than_ten_minutes() -> None:
+    former = {"load-weights": (40.0, 50.0, 45.0)}
+    assert verdicts(quiet_start(10, busy=False, former=former)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True, former=former)) == {"loading"}
+    last = quiet_start(11, busy=False, former=former)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 600 s (from 3 former starts)" in last.notes
 
 
 def test_a_deadline_is_a_hard_cap_and_there_is_none_by_default() -> None:
