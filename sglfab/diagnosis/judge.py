@@ -28,6 +28,7 @@ class Judge:
         self.host = HostFold()
         self.log = LogFold(catalogue)
         self.log_t: float | None = None  # when the last log bytes came
+        self.moved_t = 0.0  # when the log last told more than that somebody asked for /health
         self.end_t: float | None = None  # when the log first showed an end
         self.http_t: float | None = None  # when the log first showed that the server is about to listen
         self.t = 0.0
@@ -52,6 +53,8 @@ class Judge:
             return
         self.log.feed(data)
         self.log_t = seen.t
+        if any(line.strip() and stages.PROBED not in line for line in data.splitlines()):
+            self.moved_t = seen.t
         if self.http_t is None and stages.ORDER[self.log.run.progress.overall()[0]] >= stages.ORDER["http"]:
             self.http_t = seen.t
         if self.end_t is None and self.log.run.surely_ended():

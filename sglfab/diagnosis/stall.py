@@ -64,14 +64,14 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
         return None
     log = Evidence(
         "log",
-        f"no new line for {now_s - (judge.log_t or 0.0):.0f} s; the last one: {judge.log.last_shown()[:200]}",
+        f"nothing new for {now_s - judge.moved_t:.0f} s; the last line: {judge.log.last_shown()[:200]}",
     )
     evidence = (log, *(Evidence(source, text) for source, text in flat))
     return _stuck(judge, _IDS.get(stage, "hang.loading"), stage, evidence, allowance)
 
 
 def _log_flat(judge: Judge, now_s: float, allowed: float) -> bool:
-    return now_s - (judge.log_t if judge.log_t is not None else 0.0) >= allowed
+    return now_s - judge.moved_t >= allowed
 
 
 def _flat_signals(judge: Judge, now_s: float, allowed: float) -> list[tuple[str, str]]:

@@ -270,6 +270,22 @@ def test_two_flat_signals_beyond_the_allowance_are_stuck() -> None:
     assert "progress may stand still in load-weights for 3600 s (the default)" in last.notes
 
 
+def warming_up(minutes: int, *, line: str) -> str:
+    """What is said after minutes of idle ranks and 503, in which each probe leaves a line in the log."""
+    head = real_log("dsv2_tp2").partition('"GET /health')[0].rpartition("\n")[0] + "\n"
+    wait = Wait(allowances={"warmup": 300}).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    for t in range(2, minutes * 60, 2):
+        wait.http(t, "health", "503").log(t, line).alive(t, 1, 2, 3, 4, cpu=1.0)
+    return wait.says(minutes * 60)
+
+
+def test_the_lines_that_probes_leave_in_the_log_are_no_progress() -> None:
+    probed = '[2026-12-01 01:23:01] INFO:     127.0.0.1:51154 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
+    assert warming_up(4, line=probed) == "loading"
+    assert warming_up(6, line=probed) == "stuck"
+    assert warming_up(6, line=probed + "[2026-12-01 01:23:06 TP1] warming up kernel 7\n") == "loading"
+
+
 def test_former_starts_make_it_sooner_but_never_sooner_than_ten_minutes() -> None:
     former = {"load-weights": (40.0, 50.0, 45.0)}
     assert verdicts(quiet_start(10, busy=False, former=former)) == {"loading"}
