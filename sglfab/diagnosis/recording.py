@@ -91,10 +91,12 @@ class Contents:
 
 
 def contents(lines: Iterable[bytes]) -> Contents:
-    """One pass over a record, without its observations."""
+    """One pass over a record, without its observations. A file that does not begin as a record is not read on."""
     found = Contents()
     for number, text in enumerate(lines, start=1):
         found.take(number, text)
+        if found.unreadable == [1]:
+            break
     return found
 
 

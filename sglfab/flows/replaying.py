@@ -98,6 +98,8 @@ def _wait(record: Record) -> str:
 def _notes(held: Contents) -> Iterator[str]:
     if len(held.waits) > 1:
         yield f"judged the last of {len(held.waits)} waits in this record"
+    if held.foreign:
+        yield f"not judged: what another version of fab recorded from line {held.foreign[0]} on"
     if held.unreadable == [held.lines]:
         yield "the last line of the record is cut"
     elif held.unreadable:

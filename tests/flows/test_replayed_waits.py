@@ -210,6 +210,10 @@ NOTED = {
         BEGIN + line(t=0.5)[:20] + line(t=1.0) + line(t=1.0),
         "lines of the record that could not be read: 1, the first is 2",
     ),
+    "a wait of another version": (
+        BEGIN + line(t=1.0) + line(kind="wait", data={**GOOD, "schema": 2}, watch="x") + line(t=2.0, watch="x"),
+        "not judged: what another version of fab recorded from line 3 on",
+    ),
     "a blank line": (BEGIN + "\n" + line(t=1.0), "lines of the record that could not be read: 1, the first is 2"),
     "bytes that are no text": (BEGIN + line(t=1.0) + "\x80", "the last line of the record is cut"),
 }
