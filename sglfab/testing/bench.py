@@ -39,6 +39,11 @@ class Bench:
         done = self.fab(*words, "--json", timeout_s=180)
         return done.code, done.json
 
+    def replayed(self, run_id: str) -> dict[str, Any]:
+        """What the record of a run's last wait gives; without the note that there were others."""
+        _, again = self.verdict("diagnose", "--replay", run_id)
+        return {**again, "notes": [note for note in again["notes"] if not note.startswith("judged the last of")]}
+
     def read(self, run: dict[str, Any], name: str) -> str:
         path = Path(run["dir"]) / name
         return path.read_bytes().decode("utf-8", "replace") if path.exists() else ""

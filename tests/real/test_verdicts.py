@@ -50,6 +50,7 @@ def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
         os.kill(stopped, signal.SIGCONT)
     assert (code, found["verdict"]) == (4, "stuck"), found
     assert found["primary"]["rank"] == "TP1"
+    assert bench.replayed(run["id"]) == found
     assert 10 <= time.monotonic() - began <= 10 + 25 + WITHIN_S + 2 * FAB_START_S
     os.kill(bench.process(run, "sglang::detokenizer"), signal.SIGKILL)
     code, found = bench.verdict("wait-health", "--run", run["id"])
@@ -75,6 +76,7 @@ def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg
     line = found["primary"]["evidence"][0]["line"]
     assert found["primary"]["evidence"][0]["text"] in bench.read(run, "server.log").split("\n")[line - 1]
     assert bench.exit_json(run)["signal"] == "SIGKILL"
+    assert bench.replayed(run["id"]) == found
 
 
 def test_an_unknown_flag_of_a_foreign_server_by_its_pid(benches):
@@ -133,4 +135,5 @@ def test_exit_json_tells_how_the_launcher_ended(benches, end):
         assert (code, found["verdict"]) == (3, "crashed"), found
         assert found["exit"] == {"code": -9, "signal": "SIGKILL"}
         assert bench.exit_json(run)["code"] == -9
+        assert bench.replayed(run["id"]) == found
     assert min(took) <= WITHIN_S, took
