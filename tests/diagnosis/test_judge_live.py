@@ -389,6 +389,36 @@ def test_the_draft_has_an_estimate_of_its_own() -> None:
     assert (span.stage, span.draft, span.eta_s) == ("load-weights", True, 5)
 
 
+BEGAN = 1764552180.0  # 2025-12-01 01:23:00 UTC
+STARTS = {
+    "of this time zone": (BEGAN, 6.0),
+    "of a time zone 5:45 ahead": (BEGAN - 5.75 * 3600, 6.0),
+    "within the second of the first line": (BEGAN + 6.7, None),
+    "minutes before the first line": (BEGAN - 700, 706.0),
+    "unknown": (None, None),
+}
+
+
+@pytest.mark.parametrize(("started", "imported_s"), STARTS.values(), ids=STARTS.keys())
+def test_the_timeline_begins_with_the_imports_that_no_line_tells(
+    started: float | None, imported_s: float | None
+) -> None:
+    text = "[2025-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    wait = Wait().start(started_wall=started, wall=started)
+    before = [(span.stage, span.start_s, span.end_s) for span in wait.judge.view(1).timeline]
+    assert before == ([] if started is None else [("import", 0.0, None)])
+    first, *rest = [(span.stage, span.start_s, span.end_s) for span in wait.log(2, text).judge.view(3).timeline]
+    if imported_s is None:
+        assert (first, rest) == (("load-weights", 0.0, None), [])
+    else:
+        assert [first, *rest] == [("import", 0.0, imported_s), ("load-weights", imported_s, None)]
+
+
+def test_imports_have_an_estimate_too() -> None:
+    view = Wait(former={"import": (10.0,), "load-weights": (60.0,)}).start(wall=1003.0).judge.view(4)
+    assert (view.timeline[-1].eta_s, view.start_left_s) == (10 - 3 - 4, 3 + 60)
+
+
 def test_a_wait_that_comes_later_reckons_from_the_times_in_the_log() -> None:
     text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n[2026-12-01 01:24:06 TP0] x\n"
     span = Wait(former={"load-weights": (100.0,)}).start().log(0, text).judge.view(15).timeline[-1]
