@@ -14,6 +14,7 @@ from sglfab.flows.foreign import Foreign, completed
 from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
 from sglfab.model import WaitSettings
+from sglfab.report.secret_forms import written_forms
 
 from .. import edge
 from ..answers import verdicts as answers
@@ -35,7 +36,7 @@ def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
             run,
             catalogue.load(seat.project),
             api_key=key,
-            hide=seat.desk.hidden,
+            hide=sorted(form for value in seat.desk.hidden for form in written_forms(value)),
             deadline_s=deadline_s,
             former=history.former(run, runs),
             report=seat.report,
