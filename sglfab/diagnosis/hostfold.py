@@ -6,17 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sglfab.diagnosis.hostfacts import Kill, Stack, Xid, kill_of, stack_of, xid_of
 from sglfab.model import ExitStatus, Json, Observation
 
 WATCHED = ("main", "scheduler", "detokenizer")
-_VICTIM = re.compile(
-    r"Kill(?:ed)? process (?P<pid>\d+)(?:,? (?:UID \d+,? )?\((?P<name>.*?)\))?|"
-    r"oom_reaper: reaped process (?P<pid2>\d+)|"
-    r"oom-kill:.*\btask=(?P<name3>[^,]*),pid=(?P<pid3>\d+)"
-)
-_XID = re.compile(r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>\d+)")
-# A faulty kernel of the program, or what its end leaves behind (NVIDIA's Xid list): no trouble of the hardware.
-_PROGRAM_XIDS = frozenset((13, 31, 43, 45, 69))
 FLAT_CPU = 0.02  # share of one core below which a process does nothing
 
 
@@ -30,28 +23,6 @@ class Process:
     state: str
     cpu_s: float
     read_kb: float
-
-
-@dataclass(frozen=True)
-class Kill:
-    """A line of the kernel that names a process which it killed for lack of memory."""
-
-    pid: int
-    name: str
-    line: str
-
-
-@dataclass(frozen=True)
-class Xid:
-    """An error of a GPU as the driver logs it. bus: `PCI:0000:3b:00`."""
-
-    bus: str
-    number: int
-    line: str
-
-    @property
-    def of_hardware(self) -> bool:
-        return self.number not in _PROGRAM_XIDS
 
 
 @dataclass
@@ -109,6 +80,7 @@ class HostFold:
     xids: list[Xid] = field(default_factory=list)
     shm: Mapping[str, Json] | None = None
     shm_least_mb: float | None = None  # the least that was free of it so far
+    stacks: dict[int, Stack] = field(default_factory=dict)  # pid → its last one
     gaps: list[str] = field(default_factory=list)
     stopped_since: dict[int, float] = field(default_factory=dict)  # pid → since when it is in state T
     cpu: Signal = field(default_factory=Signal)
@@ -228,12 +200,10 @@ class HostFold:
         if "lines" in data:
             self.kernel_readable, self.kernel_t = True, t
         for line in data.get("lines") or ():
-            if victim := _VICTIM.search(line):
-                found = victim.groupdict()
-                pid = int(found["pid"] or found["pid2"] or found["pid3"])
-                self.kills.append(Kill(pid, found["name"] or found["name3"] or "", line))
-            elif xid := _XID.search(line):
-                self.xids.append(Xid(xid["bus"], int(xid["xid"]), line))
+            if kill := kill_of(line):
+                self.kills.append(kill)
+            elif xid := xid_of(line):
+                self.xids.append(xid)
         self.oom_count = max(self.oom_count, int(data.get("oom_kill") or 0))
 
     def own_kills(self) -> list[Kill]:
@@ -252,6 +222,10 @@ class HostFold:
         free = data.get("free_mb")
         if free is not None and (self.shm_least_mb is None or free < self.shm_least_mb):
             self.shm_least_mb = float(free)
+
+    def _on_stacks(self, t: float, data: Mapping[str, Json]) -> None:
+        if stack := stack_of(t, data):
+            self.stacks[stack.pid] = stack
 
     def _on_gap(self, t: float, data: Mapping[str, Json]) -> None:
         text = str(data.get("text") or "")

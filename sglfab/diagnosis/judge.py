@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sglfab.diagnosis import deaths, readiness, stall
+from sglfab.diagnosis import deaths, readiness, stacks, stall
 from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.expectation import Expectation
 from sglfab.diagnosis.hostfold import WATCHED, HostFold
@@ -31,6 +31,7 @@ class Judge:
         self.http_t: float | None = None  # when the log first showed that the server is about to listen
         self.t = 0.0
         self._place_seen: tuple[tuple[str, bool], float] = (("import", False), 0.0)  # stage and since when
+        self._asked: float | None = None  # the quiet time for which stacks were asked for
         self._cached: tuple[tuple[int, int], LogVerdict] | None = None
 
     def feed(self, seen: Observation) -> None:
@@ -76,7 +77,16 @@ class Judge:
             or self._deadline(now_s)
             or Outcome("loading")
         )
+        if outcome.verdict in ("stuck", "timed_out"):
+            outcome = stacks.joined(self, outcome)
         return self._shape(outcome, now_s)
+
+    def asks_for_stacks(self, now_s: float) -> bool:
+        """Whether to ask the host for the stacks of all ranks: once for each time in which nothing moves."""
+        since = stacks.quiet_since(self, now_s)
+        asks = since is not None and since != self._asked
+        self._asked = since if asks else self._asked
+        return asks
 
     def _deadline(self, now_s: float) -> Outcome | None:
         deadline = self.expect.deadline_s

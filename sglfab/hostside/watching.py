@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from sglfab.hostside.stdin import Stdin
 from sglfab.hostside.watch_gpu import watch_gpus
 from sglfab.hostside.watch_http import HttpWatch, Identity
 from sglfab.hostside.watch_kernel import KernelWatch
@@ -14,6 +15,7 @@ from sglfab.hostside.watch_log import LogWatch
 from sglfab.hostside.watch_processes import ExitWatch, ProcessWatch
 from sglfab.hostside.watch_record import Recorder
 from sglfab.hostside.watch_shm import ShmWatch
+from sglfab.hostside.watch_stacks import StackWatch
 from sglfab.hostside.watch_subject import Subject, subject_of
 from sglfab.hostside.watch_trace import TraceWatch
 
@@ -22,7 +24,7 @@ Emit = Callable[[Json], None]
 Put = Callable[[str, Json], None]
 
 _TURN_S = 0.05
-LOG_S, ALIVE_S, EXIT_S, TRACE_S, KERNEL_S, SHM_S, TICK_S = 0.1, 0.2, 0.2, 0.5, 0.5, 0.5, 1.0
+LOG_S, ALIVE_S, EXIT_S, TRACE_S, KERNEL_S, SHM_S, ASKED_S, TICK_S = 0.1, 0.2, 0.2, 0.5, 0.5, 0.5, 0.5, 1.0
 
 
 class Observations:
@@ -57,8 +59,8 @@ class Observations:
             self.put("gap", {"text": trouble})
 
 
-def watch(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
-    """Observations of a run (`run_id`) or of any of `pid`, `port`, `log`.
+def watch(request: Json, emit: Emit, stdin_closed: Stdin) -> Json:
+    """Observations of a run (`run_id`) or of any of `pid`, `port`, `log`; `stacks` when the operator's side asks.
 
     Raises HostError run-unknown, pid-unknown, log-unreadable.
     """
@@ -102,7 +104,7 @@ class Turn:
             self._work()
 
 
-def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -> List[Turn]:
+def _turns(subject: Subject, request: Json, put: Put, closed: Stdin) -> List[Turn]:
     log = LogWatch(subject.log, int(request.get("from_offset") or 0), put) if subject.log else None
     kernel = KernelWatch(subject, put)
     kernel.start(closed)
@@ -119,6 +121,8 @@ def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -
 
         processes = ProcessWatch(subject.server, put, last_words)
         turns.append(Turn(ALIVE_S, processes.poll, only_if=caught_up))
+        stacks = StackWatch(subject.server.main.pid, put)
+        turns.append(Turn(ASKED_S, lambda: _answer(closed.asked(), processes, stacks)))
         if subject.run_dir:
             turns.append(Turn(EXIT_S, ExitWatch(subject.run_dir, put, last_words).poll, only_if=caught_up))
     if subject.run_dir and subject.patches:
@@ -129,6 +133,11 @@ def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -
     turns.append(Turn(SHM_S, ShmWatch(subject.server.main.pid if subject.server else None, put).poll))
     turns.append(Turn(TICK_S, lambda: put("tick", {})))
     return turns
+
+
+def _answer(asked: List[str], processes: ProcessWatch, stacks: StackWatch) -> None:
+    if "stacks" in asked:
+        stacks.take(processes.watched())
 
 
 def _yes() -> bool:

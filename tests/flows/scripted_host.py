@@ -25,6 +25,26 @@ class StillClock:
 
 
 @dataclass
+class ScriptedStream(Iterator[Json]):
+    script: Sequence[Json]
+    asked: list[int]
+    told: int = 0
+
+    def __next__(self) -> Json:
+        if self.told == len(self.script):
+            raise StopIteration
+        step = self.script[self.told]
+        self.told += 1
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+    def ask(self, what: str) -> None:
+        assert what == "stacks"
+        self.asked.append(self.told)
+
+
+@dataclass
 class ScriptedHost:
     """watches: for each `watch` in turn the events, at the end of which an exception is raised if it is one.
 
@@ -34,20 +54,15 @@ class ScriptedHost:
     watches: list[Sequence[Json]]
     reconnects: list[Exception | None] = field(default_factory=lambda: [None])
     asked: list[Mapping[str, Json]] = field(default_factory=list)
+    stacks_asked: list[int] = field(default_factory=list)  # after how many events of a stream
     reconnected: int = 0
     label: str = "gpu1"
 
     @contextmanager
-    def stream(self, op: str, request: Mapping[str, Json], *, idle_s: float) -> Iterator[Iterator[Json]]:
+    def stream(self, op: str, request: Mapping[str, Json], *, idle_s: float) -> Iterator[ScriptedStream]:
         assert op == "watch"
         self.asked.append(request)
-        yield self._events(self.watches.pop(0))
-
-    def _events(self, script: Sequence[Json]) -> Iterator[Json]:
-        for step in script:
-            if isinstance(step, BaseException):
-                raise step
-            yield step
+        yield ScriptedStream(self.watches.pop(0), self.stacks_asked)
 
     def reconnect(self) -> None:
         self.reconnected += 1
