@@ -263,6 +263,7 @@ class WatchView:
     last_line_age_s: float | None
     timeline: tuple[StageSpan, ...]
     alive: int | None = None  # watched processes alive
+    start_left_s: float | None = None  # until ready, by this profile's former runs
 
 
 # --- rows that flows fill and report/ draws -------------------------------------------------------------------

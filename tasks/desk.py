@@ -138,16 +138,17 @@ class Desk:
         return int(value)
 
     @staticmethod
-    def seconds(value: str | None, flag: str = "--deadline") -> float | None:
-        """Seconds of a flag, or None. Raises InputError bad-number."""
+    def seconds(value: str | None, flag: str = "--deadline", *, zero: bool = False) -> float | None:
+        """Seconds of a flag, or None. zero: whether 0 is among them. Raises InputError bad-number."""
         if value is None:
             return None
         try:
             seconds = float(value)
         except ValueError:
             seconds = -1.0
-        if not 0 < seconds < float("inf"):
-            raise InputError("bad-number", f"{flag} takes seconds above 0, not {value!r}", where=flag)
+        if not (0 < seconds < float("inf") or (zero and seconds == 0)):
+            least = "from 0 on" if zero else "above 0"
+            raise InputError("bad-number", f"{flag} takes seconds {least}, not {value!r}", where=flag)
         return seconds
 
     def say(self, answer: Answer) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import median
 
 from sglfab.diagnosis import deaths, readiness, stacks, stall
 from sglfab.diagnosis.catalogue import Catalogue
-from sglfab.diagnosis.expectation import Expectation
+from sglfab.diagnosis.expectation import Expectation, share
 from sglfab.diagnosis.hostfold import WATCHED, HostFold
 from sglfab.diagnosis.logfold import LogFold
 from sglfab.diagnosis.logverdict import LogVerdict, judge_log
@@ -27,6 +28,7 @@ class Judge:
         self.host = HostFold()
         self.log = LogFold(catalogue)
         self.log_t: float | None = None  # when the last log bytes came
+        self.moved_t = 0.0  # when the log last told more than that somebody asked for /health
         self.end_t: float | None = None  # when the log first showed an end
         self.http_t: float | None = None  # when the log first showed that the server is about to listen
         self.t = 0.0
@@ -52,6 +54,8 @@ class Judge:
             return
         self.log.feed(data)
         self.log_t = seen.t
+        if any(line.strip() and stages.PROBED not in line for line in data.splitlines()):
+            self.moved_t = seen.t
         if self.http_t is None and stages.ORDER[self.log.run.progress.overall()[0]] >= stages.ORDER["http"]:
             self.http_t = seen.t
         if self.end_t is None and self.log.run.surely_ended():
@@ -170,6 +174,7 @@ class Judge:
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(now_s),
             alive=sum(p.role in WATCHED for p in self.host.processes.values()) or None,
+            start_left_s=self._start_left_s(now_s),
         )
 
     def _ranks(self) -> tuple[RankProgress, ...]:
@@ -182,8 +187,28 @@ class Judge:
     def _timeline(self, now_s: float) -> tuple[StageSpan, ...]:
         """The stages so far; the estimate comes from this profile's former runs, and only else from the bar."""
         spans = self.log.run.progress.timeline()
-        usual = self.expect.former.get(spans[-1].stage) if spans and not spans[-1].draft else None
-        if usual is None:
+        left = self._stage_left_s(now_s) if spans else None
+        if left is None:
             return spans
-        left = max(0.0, usual - (now_s - self._place_seen[1]))
         return (*spans[:-1], replace(spans[-1], eta_s=left, eta_from="former-runs"))
+
+    def _stage_left_s(self, now_s: float) -> float | None:
+        usual = self.expect.usual_s(*self._place_seen[0])
+        return None if usual is None else max(0.0, usual - self._stage_took_s(now_s))
+
+    def _stage_took_s(self, now_s: float) -> float:
+        """By our clock, or, where the stage began before the wait did, by the times in the log."""
+        seen = now_s - self._place_seen[1]
+        last = self.log.run.progress.spans[-1:]
+        logged = self.log.elapsed()
+        if not last or last[0].start_s is None or logged is None:
+            return seen
+        return max(seen, logged - last[0].start_s + now_s - (self.log_t or 0.0))
+
+    def _start_left_s(self, now_s: float) -> float | None:
+        """Seconds until ready by the former runs: what is left of this part of the start, and the parts to come."""
+        left = self._stage_left_s(now_s)
+        if left is None:
+            return None
+        begun = {share(span.stage, span.draft) for span in self.log.run.progress.spans}
+        return left + sum(median(took) for part, took in self.expect.former.items() if part not in begun)

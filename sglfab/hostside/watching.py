@@ -65,7 +65,8 @@ def watch(request: Json, emit: Emit, stdin_closed: Stdin) -> Json:
     Raises HostError run-unknown, pid-unknown, log-unreadable.
     """
     subject = subject_of(request)
-    recorder = Recorder(subject.run_dir if request.get("record") else None, request.get("hide") or ())
+    record = request.get("record")
+    recorder = Recorder(subject.run_dir if record else None, record or {}, request.get("hide") or ())
     seen = Observations(emit, recorder.write)
     seen.put("start", subject.start_data())
     for text in subject.gaps:

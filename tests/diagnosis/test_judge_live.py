@@ -222,26 +222,56 @@ def test_a_busy_rank_behind_a_slow_health_is_not_stuck() -> None:
     assert wait.says(33.6) != "stuck"
 
 
-def quiet_start(minutes: int, *, busy: bool) -> list[str]:
-    """Verdicts, one every 10 s, of a load that says nothing for some minutes."""
-    head = real_log("dsv2_tp2").split("Load weight end")[0].rpartition("\n")[0] + "\n"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(1, head)
-    said = []
+def quiet_start(minutes: int, *, busy: bool, **expected: Any) -> list[Any]:
+    """Verdicts, one every 10 s, of a load of both ranks that says nothing for some minutes."""
+    head = "".join(real_log("dsv2_tp2").partition("TP0] Load weight begin.")[:2]) + "\n"
+    wait = Wait(**expected).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    found = []
     for t in range(10, minutes * 60, 10):
         wait.alive(t, 1, 2, 3, 4, cpu=float(t) if busy else 1.0).http(t, "health", "refused", ours=None).see(t, "tick")
-        said.append(wait.says(t))
-    return said
+        found.append(wait.at(t))
+    return found
+
+
+def verdicts(found: list[Any]) -> set[str]:
+    return {verdict.verdict for verdict in found}
 
 
 def test_a_healthy_start_with_quiet_minutes_never_leaves_loading() -> None:
-    assert set(quiet_start(20, busy=True)) == {"loading"}
-    assert set(quiet_start(6, busy=False)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True)) == {"loading"}
+    assert verdicts(quiet_start(6, busy=False)) == {"loading"}
 
 
 def test_two_flat_signals_beyond_the_allowance_are_stuck() -> None:
-    said = quiet_start(70, busy=False)
-    assert said[0] == "loading"
-    assert said[-1] == "stuck"
+    assert verdicts(quiet_start(59, busy=False)) == {"loading"}
+    last = quiet_start(70, busy=False)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 3600 s (the default)" in last.notes
+
+
+def warming_up(minutes: int, *, line: str) -> str:
+    """What is said after minutes of idle ranks and 503, in which each probe leaves a line in the log."""
+    head = real_log("dsv2_tp2").partition('"GET /health')[0].rpartition("\n")[0] + "\n"
+    wait = Wait(allowances={"warmup": 300}).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    for t in range(2, minutes * 60, 2):
+        wait.http(t, "health", "503").log(t, line).alive(t, 1, 2, 3, 4, cpu=1.0)
+    return wait.says(minutes * 60)
+
+
+def test_the_lines_that_probes_leave_in_the_log_are_no_progress() -> None:
+    probed = '[2026-12-01 01:23:01] INFO:     127.0.0.1:51154 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
+    assert warming_up(4, line=probed) == "loading"
+    assert warming_up(6, line=probed) == "stuck"
+    assert warming_up(6, line=probed + "[2026-12-01 01:23:06 TP1] warming up kernel 7\n") == "loading"
+
+
+def test_former_starts_make_it_sooner_but_never_sooner_than_ten_minutes() -> None:
+    former = {"load-weights": (40.0, 50.0, 45.0)}
+    assert verdicts(quiet_start(10, busy=False, former=former)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True, former=former)) == {"loading"}
+    last = quiet_start(11, busy=False, former=former)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 600 s (from 3 former starts)" in last.notes
 
 
 def test_a_deadline_is_a_hard_cap_and_there_is_none_by_default() -> None:
@@ -321,10 +351,27 @@ def test_a_bar_that_rewrites_its_line_shows_progress_before_the_line_ends() -> N
 def test_an_estimate_comes_from_former_runs_before_the_bar() -> None:
     text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
     bar = "\rLoading safetensors checkpoint shards:  50% Completed | 32/64 [00:10<00:10,  3.2it/s]\n"
-    span = Wait(former={"load-weights": 100}).start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (70, "former-runs")
-    span = Wait().start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (10, "bar")
+    former = {"load-weights": (90.0, 100.0, 300.0), "load-weights/draft": (5.0,), "warmup": (10.0, 20.0)}
+    view = Wait(former=former).start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (70, "former-runs")
+    assert view.start_left_s == 70 + 5 + 15
+    view = Wait().start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (10, "bar")
+    assert view.start_left_s is None
+
+
+def test_the_draft_has_an_estimate_of_its_own() -> None:
+    begin = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    end = "[2026-12-01 01:23:16 TP0] Load weight end. elapsed=10 s\n"
+    wait = Wait(former={"load-weights": (100.0,), "load-weights/draft": (8.0,)}).start().log(10, begin)
+    span = wait.log(20, end + begin).judge.view(23).timeline[-1]
+    assert (span.stage, span.draft, span.eta_s) == ("load-weights", True, 5)
+
+
+def test_a_wait_that_comes_later_reckons_from_the_times_in_the_log() -> None:
+    text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n[2026-12-01 01:24:06 TP0] x\n"
+    span = Wait(former={"load-weights": (100.0,)}).start().log(0, text).judge.view(15).timeline[-1]
+    assert span.eta_s == 100 - 60 - 15
 
 
 def test_a_traceback_that_nobody_died_of_does_not_end_the_wait() -> None:

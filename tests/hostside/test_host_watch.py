@@ -38,7 +38,7 @@ def log_of(op):
 def test_a_server_from_loading_to_its_first_token(host, port, tmp_path):
     order = {"port": port, "children": CHILDREN, "ready_at": str(tmp_path / "ready"), "print": ["hello ü"]}
     run = host.launch(order)
-    with host.open("watch", run_id=run["id"], tp_size=2, record=True) as op:
+    with host.open("watch", run_id=run["id"], tp_size=2, record={"wait": "w"}) as op:
         op.until(http("health", state="503", ours=True))
         (tmp_path / "ready").touch()
         op.until(http("generate", state="200", ours=True))
@@ -63,7 +63,8 @@ def test_a_server_from_loading_to_its_first_token(host, port, tmp_path):
     assert all(a["t"] <= b["t"] for a, b in zip(op.events, op.events[1:], strict=False))
     assert op.reply == {}
     recorded = [json.loads(line) for line in Path(run["dir"], "watch.jsonl").read_text().splitlines()]
-    told = [{k: line[k] for k in ("t", "kind", "data")} for line in recorded]
+    first, *told = ({k: line[k] for k in ("t", "kind", "data")} for line in recorded)
+    assert first == {"t": 0.0, "kind": "wait", "data": {"wait": "w"}}
     assert told[: len(op.events)] == op.events
     assert len({line["watch"] for line in recorded}) == 1
 
@@ -329,7 +330,7 @@ def test_replicas_of_a_rank_are_proven_together(host):
 def test_a_full_disk_ends_the_record_and_not_the_watch(host):
     host.move_to_small_disk(256)
     run = host.launch({"print": ["y" * 100_000]})
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         with open(run["log"], "a") as log:
             log.write("z" * 30_000)
         gap = op.until(kind("gap", lambda d: d["text"].startswith("record:")))
@@ -340,8 +341,8 @@ def test_a_full_disk_ends_the_record_and_not_the_watch(host):
 def test_two_waits_record_side_by_side(host):
     run = host.launch({})
     with (
-        host.open("watch", run_id=run["id"], record=True) as one,
-        host.open("watch", run_id=run["id"], record=True) as two,
+        host.open("watch", run_id=run["id"], record={"wait": "w"}) as one,
+        host.open("watch", run_id=run["id"], record={"wait": "w"}) as two,
     ):
         one.until(kind("tick"))
         two.until(kind("tick"))
@@ -362,7 +363,7 @@ def test_a_watch_ends_with_its_pipe_and_leaves_the_server(host, alive):
 
 def test_a_watch_costs_little(host, port):
     run = host.launch({"port": port, "children": CHILDREN})
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         op.until(http("generate"))
         before, began = cpu_s(op.process.pid), time.monotonic()
         while time.monotonic() - began < 4:
