@@ -75,14 +75,19 @@ def _by_hardware(judge: Judge, said: LogVerdict) -> Outcome | None:
 
 
 def _joined(judge: Judge, said: LogVerdict) -> Outcome | None:
-    """The log knows the cause; the host's evidence stands beside it, or rules the kernel's OOM killer out."""
+    """The log knows the cause."""
     primary = said.primary
     if said.verdict != "crashed" or primary is None or said.bare_kill or primary.category == "unknown":
         return None
+    return _of_log(judge, said, primary)
+
+
+def _of_log(judge: Judge, said: LogVerdict, primary: Finding) -> Outcome:
+    """The log's cause; the host's evidence stands beside it, or rules the kernel's OOM killer out."""
     ruled = (*hostjoin.ruled_out(judge.host), *said.ruled_out)
     shown = hostjoin.joined(judge.host, primary)
     rest = tuple(f for f in said.findings if f is not primary)
-    return Outcome("crashed", shown, (shown, *rest), ruled_out=ruled, log=said)
+    return Outcome("crashed", shown, (shown, *rest), neighbours=said.neighbours, ruled_out=ruled, log=said)
 
 
 def _without_cause(judge: Judge, said: LogVerdict) -> Outcome:
@@ -93,7 +98,7 @@ def _without_cause(judge: Judge, said: LogVerdict) -> Outcome:
     if host.xids:
         return _outcome(judge, said, _xid(judge, said))
     if said.primary and said.primary.category == "unknown" and not _only_a_kill(said):
-        return Outcome("crashed", said.primary, said.findings, neighbours=said.neighbours, log=said)
+        return _of_log(judge, said, said.primary)
     return _by_status(judge, said)
 
 
@@ -106,7 +111,7 @@ def _by_status(judge: Judge, said: LogVerdict) -> Outcome:
     if status and status.code in _STOPPED:
         return _outcome(judge, said, _stopped(judge, status))
     if said.primary:
-        return Outcome("crashed", said.primary, said.findings, neighbours=said.neighbours, log=said)
+        return _of_log(judge, said, said.primary)
     return _outcome(judge, said, _unknown(judge, status))
 
 

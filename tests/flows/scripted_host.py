@@ -26,18 +26,14 @@ class StillClock:
 
 @dataclass
 class ScriptedStream(Iterator[Json]):
-    script: Sequence[Json]
+    events: Iterator[Json]
     asked: list[int]
     told: int = 0
 
     def __next__(self) -> Json:
-        if self.told == len(self.script):
-            raise StopIteration
-        step = self.script[self.told]
+        event = next(self.events)
         self.told += 1
-        if isinstance(step, BaseException):
-            raise step
-        return step
+        return event
 
     def ask(self, what: str) -> None:
         assert what == "stacks"
@@ -62,7 +58,13 @@ class ScriptedHost:
     def stream(self, op: str, request: Mapping[str, Json], *, idle_s: float) -> Iterator[ScriptedStream]:
         assert op == "watch"
         self.asked.append(request)
-        yield ScriptedStream(self.watches.pop(0), self.stacks_asked)
+        yield ScriptedStream(self._events(self.watches.pop(0)), self.stacks_asked)
+
+    def _events(self, script: Sequence[Json]) -> Iterator[Json]:
+        for step in script:
+            if isinstance(step, BaseException):
+                raise step
+            yield step
 
     def reconnect(self) -> None:
         self.reconnected += 1

@@ -60,7 +60,7 @@ def test_every_watched_process_is_dumped_when_asked_for_and_only_then(host, py_s
     (tmp_path / "answer").write_text(json.dumps(ANSWER))
     py_spy(f'echo "$*" >> {tmp_path}/calls\ncat {tmp_path}/answer')
     run = host.launch({"children": TREE})
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         op.until(lambda e: e["kind"] == "processes" and len(e["data"]["alive"]) == 5)
         op.until(lambda e: e["kind"] == "tick")
         assert seen_of(op, "stacks") == []
