@@ -170,27 +170,6 @@ def test_kill_9_of_a_scheduler_that_the_log_reports() -> None:
     assert any("OOM killer" in gap for gap in verdict.gaps)
 
 
-def test_kill_9_with_a_readable_kernel_log_without_oom_is_unknown() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).see(0.2, "kernel", lines=[]).log(5, real_log("kill_scheduler"))
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.category == "unknown"
-    assert any("OOM killer" in text for text in verdict.ruled_out)
-
-
-def test_kill_9_with_the_kernels_oom_line_is_the_oom_killer() -> None:
-    line = "Out of memory: Killed process 2 (sglang::schedul) total-vm:1kB"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", lines=[line])
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.id == "host.oom_killer"
-    assert verdict.primary.confidence == "high"
-    assert verdict.primary.evidence[0].source == "kernel"
-
-
-def test_the_cgroup_counter_proves_it_too() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", oom_kill=1)
-    assert wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3).primary.confidence == "high"
-
-
 def test_the_launcher_killed_with_9_is_a_crash_that_the_log_cannot_show() -> None:
     wait = serving().alive(9, 2, 3, 4, gone=(1,)).see(9, "exit", code=-9, signal="SIGKILL")
     verdict = wait.at(9.4)
