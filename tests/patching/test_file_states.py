@@ -96,7 +96,7 @@ def test_the_state_of_a_file_and_what_removing_the_patch_comes_to(patched, name)
 def test_applying_writes_over_pristine_and_leaves_the_rest_alone(patched, patch_set, name):
     text, record, recorded, kind, _ = CASES[name]
     found = file(text(patched), record)
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
+    taps = fit(ORIGINAL, patch_set.taps_of(MODULE), release="0.5.23")
     outcome = apply(
         found, state_of(found, entry(patched) if recorded else None), patch_set, taps=taps, modules=patch_set.modules
     )
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_utf8_is_foreign():
 def test_an_older_footer_of_the_same_set_is_replaced(patched, patch_set):
     older = append(ORIGINAL, patch_set, MODULE, (), modules=patch_set.modules)
     found = file(older)
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
+    taps = fit(ORIGINAL, patch_set.taps_of(MODULE), release="0.5.23")
     outcome = apply(found, state_of(found, None), patch_set, taps=taps, modules=patch_set.modules)
     assert isinstance(outcome, Applied)
     assert outcome.text == patched
@@ -123,7 +123,7 @@ def test_an_older_footer_of_the_same_set_is_replaced(patched, patch_set):
 
 def test_the_footer_of_another_set_is_left_alone(patched, patch_set):
     found = file(patched)
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
+    taps = fit(ORIGINAL, patch_set.taps_of(MODULE), release="0.5.23")
     other = replace(patch_set, name="mine")
     outcome = apply(found, state_of(found, None), other, taps=taps, modules=patch_set.modules)
     assert isinstance(outcome, Conflict)
@@ -139,7 +139,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_file_that_we_must_not_replace_is_refused_both_ways(patched, patch_set, name):
     change, says = REFUSED[name]
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
+    taps = fit(ORIGINAL, patch_set.taps_of(MODULE), release="0.5.23")
     pristine, ours = replace(file(ORIGINAL), **change), replace(file(patched), **change)
     outcomes = (
         apply(pristine, FileState("pristine"), patch_set, taps=taps, modules=patch_set.modules),
@@ -158,25 +158,25 @@ def test_a_tap_that_the_release_lacks_is_absent_and_the_others_fit(patch_set):
     source = (
         "class DeepseekV2Model:\n    def forward(self): ...\nclass DeepseekV2ForCausalLM:\n    def forward(self): ...\n"
     )
-    found = fit(source, patch_set.taps_of("srt/models/deepseek_v2.py"))
+    found = fit(source, patch_set.taps_of("srt/models/deepseek_v2.py"), release="0.5.3")
     assert isinstance(found, Fit)
     assert found.absent == ("target-layers",)
     assert [tap.tap for tap in found.present] == ["target-forward", "target-model"]
 
 
 def test_a_required_tap_that_is_not_there_fails_closed_with_the_nearest_site(patch_set):
-    found = fit(ORIGINAL.replace("def forward", "def forward_impl"), patch_set.taps_of(MODULE))
+    found = fit(ORIGINAL.replace("def forward", "def forward_impl"), patch_set.taps_of(MODULE), release="0.5.23")
     assert isinstance(found, Conflict)
     assert found.reason == "tap logits-processor: LogitsProcessor.forward is not there"
     assert found.sites == ("LogitsProcessor.forward_impl (line 2)",)
 
 
 def test_a_source_that_does_not_parse_fails_closed(patch_set):
-    assert isinstance(fit("def (", patch_set.taps_of(MODULE)), Conflict)
+    assert isinstance(fit("def (", patch_set.taps_of(MODULE), release="0.5.23"), Conflict)
 
 
 def test_a_required_file_that_is_not_there_fails_closed(patch_set):
-    assert isinstance(fit(None, patch_set.taps_of(MODULE)), Conflict)
+    assert isinstance(fit(None, patch_set.taps_of(MODULE), release="0.5.23"), Conflict)
 
 
 @given(data=st.data())
