@@ -19,9 +19,7 @@ def patch_debug(
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(
-        lambda seat: installs.patch(seat, patches.split(","), installs.site(seat, sglang_path, wanted)), wanted
-    )
+    desk.each_host(lambda seat: installs.patch(seat, patches.split(","), sglang_path, wanted), wanted)
 
 
 @verb(help=_PATCHES)

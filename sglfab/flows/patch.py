@@ -103,12 +103,15 @@ def preview(
     *,
     sglang_path: str | None = None,
     replaces: Collection[str] = (),
+    draft: Sequence[str] = (),
 ) -> Preview:
     """What applying the sets would do. replaces: runs about to be stopped, which may still be starting.
 
+    draft: architectures of the draft that will run; empty: not known, every draft's file that is there gets its taps.
+
     Raises PatchError (6) for a conflict, with nothing written; InputError for a set that is unknown or wrong.
     """
-    patch_set = load(project, names)
+    patch_set = load(project, names, draft)
     install = read(project, host, patch_set.modules, sglang_path=sglang_path)
     _refuse_while_starting(install, replaces)
     return Preview(install, patch_set.name, _accepted(plan_apply(install, patch_set, operator=""), install))
@@ -137,9 +140,10 @@ def apply(
     sglang_path: str | None = None,
     operator: Operator | None = None,
     replaces: Collection[str] = (),
+    draft: Sequence[str] = (),
 ) -> Patched:
     """Apply the sets, all files or none; idempotent. The caller holds the install lock. Raises as `preview`."""
-    seen = preview(project, host, names, sglang_path=sglang_path, replaces=replaces)
+    seen = preview(project, host, names, sglang_path=sglang_path, replaces=replaces, draft=draft)
     notes = notes_of(seen.install)
     if seen.writing.idle:
         return _done("already-patched", seen, seen.install.manifest.to_json() if seen.install.manifest else None, notes)
@@ -160,11 +164,17 @@ def remove(
 
 
 def patch_debug(
-    project: Project, host: Host, names: Sequence[str], *, operator: Operator, sglang_path: str | None = None
+    project: Project,
+    host: Host,
+    names: Sequence[str],
+    *,
+    operator: Operator,
+    sglang_path: str | None = None,
+    draft: Sequence[str] = (),
 ) -> Patched:
     """`apply` under the install lock. Raises LockedError (9) as well."""
     with _locked(project, host, sglang_path, operator, "patch-debug"):
-        return apply(project, host, names, sglang_path=sglang_path, operator=operator)
+        return apply(project, host, names, sglang_path=sglang_path, operator=operator, draft=draft)
 
 
 def unpatch_debug(project: Project, host: Host, *, operator: Operator, sglang_path: str | None = None) -> Patched:

@@ -98,12 +98,14 @@ class Tap:
         return shape
 
     def belongs_to(self, release: str) -> bool:
-        """Whether a release without it is refused. A release that tells no number of its own may be any."""
+        """Whether a release without it is refused. One that tells no number of its own may be any."""
         if not (self.since or self.until):
             return self.required
         try:
             number = parse(release)
         except InputError:
+            return True
+        if number.base_version == "0.0.0":  # what SGLang calls itself when it was built without its git history
             return True
         return not (self.since and number < parse(self.since)) and not (self.until and number >= parse(self.until))
 

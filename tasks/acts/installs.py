@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sglfab.flows import patch as patch_flow
 from sglfab.flows.launch import site_of
+from sglfab.flows.patch_draft import draft_of
 from sglfab.model import Profile
 
 from ..answers import installs as answers
@@ -19,12 +20,13 @@ def site(seat: Seat, named: str | None, profile: Profile | None) -> str | None:
     return site_of(seen) if seen["sglang"] else None
 
 
-def patch(seat: Seat, names: list[str], sglang_path: str | None) -> Answer:
+def patch(seat: Seat, names: list[str], sglang_path: str | None, profile: Profile | None) -> Answer:
+    place = {"sglang_path": site(seat, sglang_path, profile), "draft": draft_of(seat.host, profile)}
     if seat.desk.dry:
-        seen = patch_flow.preview(seat.project, seat.host, names, sglang_path=sglang_path)
+        seen = patch_flow.preview(seat.project, seat.host, names, **place)
         return answers.dry_patch(seen, seat.host.label)
     seat.desk.doing = "patching"
-    done = patch_flow.patch_debug(seat.project, seat.host, names, operator=seat.desk.operator, sglang_path=sglang_path)
+    done = patch_flow.patch_debug(seat.project, seat.host, names, operator=seat.desk.operator, **place)
     return answers.patched(done, seat.host.label)
 
 
