@@ -40,3 +40,22 @@ def patch_status(c, profile=None, sglang_path=None, json=False, configs=None):
     desk = open_desk(c, json=json, configs=configs)
     wanted = desk.load(profile) if profile else None
     desk.each_host(lambda seat: installs.patch_status(seat, installs.site(seat, sglang_path, wanted)), wanted)
+
+
+@verb(
+    help={
+        "patches": "the patch set (default eagle3-hidden-states), ours or your own",
+        "release": "check against this release; its wheel is fetched by pip, once (default: the installed SGLang)",
+        "sglang-path": "check against this folder: it holds sglang/, an install or an unpacked wheel",
+    }
+)
+def patch_check(c, patches="eagle3-hidden-states", release=None, sglang_path=None, json=False, configs=None):
+    """Check a patch set against a release: which taps fit, which it does not have, which are refused."""
+    from .acts import installs
+
+    desk = open_desk(c, json=json, configs=configs)
+    names = patches.split(",")
+    if release:
+        desk.say(installs.check_release(desk, names, release, sglang_path))
+    else:
+        desk.each_host(lambda seat: installs.check_install(seat, names, sglang_path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sglfab.patching.inserts import Spot
@@ -55,14 +55,14 @@ def fit_taps(text: str | None, taps: Sequence[Tap], *, release: str, asked: bool
     if text is None:
         return tuple(_without_file(tap, release, asked) for tap in taps)
     try:
-        tree = _parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError) as why:
         line = f", line {why.lineno}" if isinstance(why, SyntaxError) else ""
         return tuple(Refused(tap, f"the file does not parse: {getattr(why, 'msg', why)}{line}") for tap in taps)
     return tuple(_fit(tree, text, tap, release) for tap in taps)
 
 
-def fit_set(texts: dict[str, str | None], patch_set: PatchSet, *, release: str) -> tuple[Fitting, ...]:
+def fit_set(texts: Mapping[str, str | None], patch_set: PatchSet, *, release: str) -> tuple[Fitting, ...]:
     """Each tap of a set. texts: the source of each of its files, None for one that is not there."""
     return tuple(
         fitting
@@ -95,7 +95,8 @@ def _without_file(tap: Tap, release: str, asked: bool) -> Absent | Refused:
     return _missing(tap, Missing("the file is not there"), release)
 
 
-def _parse(text: str) -> ast.Module:
+def parse(text: str) -> ast.Module:
+    """The tree of a source. Raises SyntaxError, or ValueError for a NUL in it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in SGLang's own strings are not our topic
         return ast.parse(text)

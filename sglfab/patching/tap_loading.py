@@ -88,8 +88,7 @@ def _check_roots(tap: Tap, raw: Mapping[str, Json], where: str) -> None:
     """A line inside a method sees its locals; a wrapper around it sees the call."""
     if tap.insert and (wanted := next((key for key in _OF_A_CALL if raw.get(key)), None)):
         raise wrong(f"has {wanted!r} in the insert {tap.tap}; only a wrapped method has it", where=where)
-    paths = [rule.path for rule in tap.tensors] + [rule.path for rule in tap.values]
-    for path in (*paths, *(rule.split for rule in tap.tensors if rule.split)):
+    for path in (*(rule.path for rule in tap.rules), *(rule.split for rule in tap.tensors if rule.split)):
         if path.startswith("locals.") is not bool(tap.insert):
             root = "locals.NAME… in an insert" if tap.insert else "args.NAME…, return… or self… where no insert is"
             raise wrong(f"has a path {path!r}", where=where, try_=root)

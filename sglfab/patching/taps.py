@@ -81,6 +81,10 @@ class Tap:
     tensors: tuple[TensorRule, ...] = ()
     values: tuple[ValueRule, ...] = ()
 
+    @property
+    def rules(self) -> tuple[TensorRule | ValueRule, ...]:
+        return (*self.tensors, *self.values)
+
     def to_json(self) -> Json:
         """What the probe needs, without what is at its default."""
         shape: Json = {"tap": self.tap}
