@@ -169,10 +169,9 @@ def _spot(text: str, anchor: ast.stmt, tap: Tap) -> Spot | Missing:
         return Missing(f"the statement `{tap.insert.anchor}` shares its line with others, line {anchor.lineno}")
     after = tap.insert.place == AFTER
     offset = sum(map(len, lines[: (anchor.end_lineno or 0) if after else anchor.lineno - 1]))
-    ending = last[len(last.rstrip("\r\n")) :]
     ours = f'{indent}if {LOCAL} is not None: {LOCAL}("{tap.tap}", locals())'
-    # Only the very last line of a file can lack its end.
-    return Spot(tap.tap, offset, ours + ending if ending or not after else "\n" + ours, anchor.lineno)
+    ending = last[len(last.rstrip("\r\n")) :]  # only the very last line of a file can lack it
+    return Spot(tap.tap, offset, "\n" + ours if after and not ending else ours + (ending or "\n"), anchor.lineno)
 
 
 def _characters(line: str, column: int) -> str:
