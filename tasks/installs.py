@@ -10,16 +10,25 @@ _PATCHES = {
 }
 
 
-@verb(help=_PATCHES)
+@verb(
+    help={**_PATCHES, "draft": "the draft's folder: its config.json says which file runs it (default: the profile's)"}
+)
 def patch_debug(
-    c, patches="eagle3-hidden-states", profile=None, sglang_path=None, dry_run=False, json=False, configs=None
+    c,
+    patches="eagle3-hidden-states",
+    profile=None,
+    draft=None,
+    sglang_path=None,
+    dry_run=False,
+    json=False,
+    configs=None,
 ):
     """Put debug taps into the installed SGLang; inert until a launch uses them."""
     from .acts import installs
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: installs.patch(seat, patches.split(","), sglang_path, wanted), wanted)
+    desk.each_host(lambda seat: installs.patch(seat, patches.split(","), sglang_path, wanted, draft), wanted)
 
 
 @verb(help=_PATCHES)

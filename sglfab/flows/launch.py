@@ -64,7 +64,8 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
             if plan.patches
             else None
         )
-        checks = (*patch.checks(host, preview), *draft_checks(project, plan.patches, readiness.draft))
+        drafts = draft_checks(project, plan.patches, plan.draft_path, readiness.draft)
+        checks = (*patch.checks(host, preview), *drafts)
     except PatchError as conflict:
         preview = None
         checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)

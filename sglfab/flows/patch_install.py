@@ -12,14 +12,14 @@ from sglfab.project import Project
 from sglfab.transports.host import Host
 
 
-def load(project: Project, names: Sequence[str], draft: Sequence[str] = ()) -> PatchSet:
-    """The named sets as one, for a draft of these architectures (empty: not known).
+def load(project: Project, names: Sequence[str]) -> PatchSet:
+    """The named sets as one, with the taps of every draft.
 
     Raises InputError patch-set-unknown, patch-set-invalid, patch-sets-clash.
     """
     if not names:
         raise InputError("patch-set-unknown", "no patch set is named", try_=", ".join(project.names("patches")))
-    return combine(tuple(_load(project, name) for name in dict.fromkeys(names))).for_draft(draft)
+    return combine(tuple(_load(project, name) for name in dict.fromkeys(names)))
 
 
 def _load(project: Project, name: str) -> PatchSet:

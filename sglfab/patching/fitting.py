@@ -47,13 +47,10 @@ class Refused:
 Fitting = Found | Absent | Refused
 
 
-def fit_taps(text: str | None, taps: Sequence[Tap], *, release: str, asked: bool = True) -> tuple[Fitting, ...]:
-    """Each of `taps` in the source `text` (None: there is no such file) of the release.
-
-    asked: the draft is known. Otherwise the file of a draft that nobody uses may be missing.
-    """
+def fit_taps(text: str | None, taps: Sequence[Tap], *, release: str) -> tuple[Fitting, ...]:
+    """Each of `taps` in the source `text` (None: there is no such file) of the release."""
     if text is None:
-        return tuple(_without_file(tap, release, asked) for tap in taps)
+        return tuple(_missing(tap, Missing("the file is not there"), release) for tap in taps)
     try:
         tree = parse(text)
     except (SyntaxError, ValueError) as why:
@@ -67,7 +64,7 @@ def fit_set(texts: Mapping[str, str | None], patch_set: PatchSet, *, release: st
     return tuple(
         fitting
         for path in patch_set.modules
-        for fitting in fit_taps(texts[path], patch_set.taps_of(path), release=release, asked=patch_set.asked)
+        for fitting in fit_taps(texts[path], patch_set.taps_of(path), release=release)
     )
 
 
@@ -87,12 +84,6 @@ def _missing(tap: Tap, place: Missing, release: str) -> Absent | Refused:
         return Absent(tap, place.reason)
     said = f", and releases {tap.span} have it" if tap.span else ""
     return Refused(tap, place.reason + said, place.nearest)
-
-
-def _without_file(tap: Tap, release: str, asked: bool) -> Absent | Refused:
-    if tap.draft and not tap.required and not asked:
-        return Absent(tap, "the file is not there")
-    return _missing(tap, Missing("the file is not there"), release)
 
 
 def parse(text: str) -> ast.Module:

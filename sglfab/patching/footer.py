@@ -16,7 +16,7 @@ SEPARATOR = "\n\n"
 _BEGIN = re.compile(r"^# >>> sglfab (?P<set>\S+) (?P<sha>[0-9a-f]{64}) >>>$", re.MULTILINE)
 _ANY_MARK = re.compile(r"^# (?:>>>|<<<) sglfab\b", re.MULTILINE)
 END = "# <<< sglfab <<<\n"
-OURS = "_sglfab_"  # in every name of ours; SGLang has none like it
+OUR_PREFIX = "_sglfab_"  # in every name of ours; SGLang has none like it
 # Where our own lines stand in the text above, in characters: OFFSET+LENGTH, in order.
 _INSERTS = re.compile(r"\A.*\n# inserts((?: [0-9]{1,9}\+[0-9]{1,9})+)\n")
 
@@ -123,7 +123,7 @@ def find(text: str) -> Footer | BrokenFooter | None:
     """The footer of a text, None where nothing of ours stands in it."""
     marks = _ANY_MARK.findall(text)
     if not marks:
-        return BrokenFooter("something of ours stands in it without its footer") if OURS in text else None
+        return BrokenFooter("something of ours stands in it without its footer") if OUR_PREFIX in text else None
     begins = list(_BEGIN.finditer(text))
     if len(begins) != 1 or len(marks) != 2:
         return BrokenFooter(f"{len(marks)} marks of a footer instead of 2")

@@ -56,12 +56,9 @@ class Fit:
     spots: tuple[Spot, ...] = ()
 
 
-def fit(text: str | None, taps: Sequence[Tap], *, release: str, asked: bool = True) -> Fit | Conflict:
-    """Which of `taps` the source `text` has. One that should be there and is not is a Conflict with the nearest sites.
-
-    asked: see fitting.fit_taps.
-    """
-    fitted = fit_taps(text, taps, release=release, asked=asked)
+def fit(text: str | None, taps: Sequence[Tap], *, release: str) -> Fit | Conflict:
+    """Which of `taps` the source `text` has. A Conflict names one that should be there, and the nearest sites."""
+    fitted = fit_taps(text, taps, release=release)
     for one in fitted:
         if isinstance(one, Refused):
             return Conflict(f"tap {one.tap.tap}: {one.reason}", one.nearest)

@@ -126,7 +126,7 @@ def _fit(install: Install, patch_set: PatchSet, path: str) -> Fit | Conflict:
     state = install.state(file)
     if state.kind in (DRIFTED, FOREIGN):
         return Conflict(state.detail)
-    return fit(install.source(path), patch_set.taps_of(path), release=install.release, asked=patch_set.asked)
+    return fit(install.source(path), patch_set.taps_of(path), release=install.release)
 
 
 def _other_set(install: Install, patch_set: PatchSet) -> dict[str, Conflict]:

@@ -121,13 +121,12 @@ class Tap:
 
 @dataclass(frozen=True)
 class PatchSet:
-    """Named taps, in order. `max_mb`: of trace per tp_rank. asked: the draft's architecture chose among them."""
+    """Named taps, in order. `max_mb`: of trace per tp_rank."""
 
     name: str
     description: str
     taps: tuple[Tap, ...]
     max_mb: int = 256
-    asked: bool = False
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -138,15 +137,12 @@ class PatchSet:
         return tuple(tap for tap in self.taps if tap.module == module)
 
     def knows(self, architectures: Sequence[str]) -> bool:
-        """Whether a draft of these `architectures` (of its config.json) runs in a file that the set has taps for."""
-        return any(set(tap.draft) & set(architectures) for tap in self.taps)
+        """Whether a tap sits in the class that runs a draft of these `architectures` (of its config.json)."""
+        return any(tap.object.partition(".")[0] in architectures for tap in self.taps)
 
     def for_draft(self, architectures: Sequence[str]) -> PatchSet:
-        """The set without the taps of other drafts; all of them for a draft that is not known, or not to the set."""
-        if not self.knows(architectures):
-            return self
-        kept = tuple(tap for tap in self.taps if not tap.draft or set(tap.draft) & set(architectures))
-        return replace(self, taps=kept, asked=True)
+        """The set without the taps that only other drafts ask for. Empty: the draft is not known."""
+        return replace(self, taps=tuple(t for t in self.taps if not t.draft or set(t.draft) & set(architectures)))
 
 
 def combine(sets: tuple[PatchSet, ...]) -> PatchSet:

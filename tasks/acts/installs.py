@@ -22,8 +22,8 @@ def site(seat: Seat, named: str | None, profile: Profile | None) -> str | None:
     return site_of(seen) if seen["sglang"] else None
 
 
-def patch(seat: Seat, names: list[str], sglang_path: str | None, profile: Profile | None) -> Answer:
-    place = {"sglang_path": site(seat, sglang_path, profile), "draft": draft_of(seat.host, profile)}
+def patch(seat: Seat, names: list[str], sglang_path: str | None, profile: Profile | None, draft: str | None) -> Answer:
+    place = {"sglang_path": site(seat, sglang_path, profile), "draft": draft_of(seat.host, profile, draft)}
     if seat.desk.dry:
         seen = patch_flow.preview(seat.project, seat.host, names, **place)
         return answers.dry_patch(seen, seat.host.label)

@@ -5,7 +5,7 @@ import json
 import zipfile
 
 import pytest
-from patch_installs import ROOT
+from patch_installs import KIMI_DRAFT, ROOT
 
 from sglfab.errors import InputError
 from sglfab.flows import patch
@@ -117,10 +117,10 @@ RUNS = [
 
 @pytest.mark.parametrize(("release", "case"), RUNS)
 def test_apply_compile_check_and_restore(release, case, project, here, tmp_path):
-    patch_set = load(project, names_of(case))
+    patch_set = load(project, names_of(case)).for_draft([KIMI_DRAFT])
     unpacked = Unpacked(released(release), tmp_path / "with a space", patch_set.modules)
     originals = unpacked.contents()
-    done = patch.apply(project, here, names_of(case), sglang_path=str(unpacked.root))
+    done = patch.apply(project, here, names_of(case), sglang_path=str(unpacked.root), draft=[KIMI_DRAFT])
     assert done.release == release
     assert set(done.absent) == {tap.tap for tap in patch_set.taps if lacks(release, tap.tap)}
     assert set(done.files) == set(unpacked.modules)
