@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from sglfab.errors import InputError
 from sglfab.model import Json
-from sglfab.patching.inserts import cannot_follow, statement_shape
+from sglfab.patching.inserts import cannot_follow
+from sglfab.patching.statements import statement_shape
 from sglfab.patching.taps import PLACES, ROLES, VERBS, Insert, Tap, TensorRule, ValueRule
 from sglfab.sglang.releases import parse
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglfab.patching.footer import BrokenFooter, Footer, append, find
-from sglfab.patching.inserts import Spot, locate, put_in, statement_shape, take_out
+from sglfab.patching.inserts import Spot, locate, put_in, take_out
 from sglfab.patching.shapes import Missing
+from sglfab.patching.statements import same_shape, statement_shape
 from sglfab.patching.taps import Insert, PatchSet, Tap
 
 MODULE = "srt/a.py"
@@ -102,6 +103,26 @@ def test_what_is_not_exactly_there_once_is_refused(case):
     assert isinstance(found, Missing)
     assert reason in found.reason
     assert anchor in found.reason
+
+
+SHAPES = {
+    "names, which are plain texts": ("global a, b", "global a, b", True),
+    "other names": ("global a, b", "global a, c", False),
+    "a True for a 1": ("x = 1", "x = True", False),
+    "an f-string": ("x = f'{a}!'", "x = f'{a}!'", True),
+    "a dict with a spread": ("x = {**a, 'b': _}", "x = {**a, 'b': c(d)}", True),
+    "a try with any body": ("try: ...\nexcept E: ...", "try:\n    a()\nexcept E:\n    raise", True),
+    "a try for another error": ("try: ...\nexcept E: ...", "try:\n    a()\nexcept F:\n    raise", False),
+    "an if with an else of its own": ("if _: ...\nelse: ...", "if a:\n    b", False),
+    "any name in a longer one": ("_.x = 1", "self.y.x = 1", True),
+    "a load for a store": ("x", "x = 1", False),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_shapes(case):
+    shape, statement, same = SHAPES[case]
+    assert same_shape(statement_shape(shape), statement_shape(statement)) is same
 
 
 def test_the_nearest_statements_are_named():
