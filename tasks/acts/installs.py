@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sglfab.errors import InputError
 from sglfab.flows import patch as patch_flow
-from sglfab.flows import patch_check
+from sglfab.flows import patch_check, wheels
 from sglfab.flows.launch import site_of
 from sglfab.flows.patch_draft import draft_of
 from sglfab.model import Profile
 
 from ..answers import installs as answers
-from ..desk import Answer, Desk, Seat
+from ..desk import Answer, Desk, Seat, say_line
 
 
 def site(seat: Seat, named: str | None, profile: Profile | None) -> str | None:
@@ -49,6 +49,8 @@ def check_release(desk: Desk, names: list[str], release: str, sglang_path: str |
     if sglang_path:
         what = "a release or a folder: which one is to be checked?"
         raise InputError("release-or-folder", what, where="--release, --sglang-path", try_="leave one of them out")
+    if not wheels.is_kept(release):
+        say_line(f"fetching the wheel of SGLang {release} with pip, once", err=True)
     return answers.checked(patch_check.check_release(desk.project, names, release), None)
 
 
