@@ -14,6 +14,7 @@ from sglfab.flows import patch, preflight, stop
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Step
 from sglfab.flows.identity import Operator
+from sglfab.flows.patch_draft import draft_checks
 from sglfab.flows.patch_install import load
 from sglfab.flows.runs import live_runs
 from sglfab.model import Check, Json, Plan, Profile
@@ -34,8 +35,7 @@ class Prepared:
     patch: patch.Preview | None
 
     def with_checks(self, more: tuple[Check, ...]) -> Prepared:
-        readiness = preflight.Readiness((*self.readiness.checks, *more), self.readiness.replaces)
-        return replace(self, readiness=readiness)
+        return replace(self, readiness=self.readiness.with_checks(more))
 
 
 def plan_for(project: Project, profile: Profile, seen: Json, release: str | None) -> Plan:
@@ -60,13 +60,16 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
         replaces = [run["id"] for run in readiness.replaces]
         root = site_of(seen)
         preview = (
-            patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces) if plan.patches else None
+            patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces, draft=readiness.draft)
+            if plan.patches
+            else None
         )
-        checks = patch.checks(host, preview)
+        drafts = draft_checks(project, plan.patches, plan.draft_path, readiness.draft)
+        checks = (*patch.checks(host, preview), *drafts)
     except PatchError as conflict:
         preview = None
         checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)
-    return Prepared(plan, seen, preflight.Readiness((*readiness.checks, *checks), readiness.replaces), preview)
+    return Prepared(plan, seen, readiness.with_checks(checks), preview)
 
 
 def site_of(seen: Json) -> str:
@@ -137,7 +140,15 @@ def _patch(project: Project, host: Host, prepared: Prepared, operator: Operator,
     report(Step("patch", "begin", ", ".join(prepared.plan.patches)))
     replaces = [run["id"] for run in prepared.readiness.replaces]
     root = site_of(prepared.facts)
-    done = patch.apply(project, host, prepared.plan.patches, sglang_path=root, operator=operator, replaces=replaces)
+    done = patch.apply(
+        project,
+        host,
+        prepared.plan.patches,
+        sglang_path=root,
+        operator=operator,
+        replaces=replaces,
+        draft=prepared.readiness.draft,
+    )
     report(Step("patch", "done", done.summary))
     return done.manifest
 
