@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sglfab.errors import SglfabError
 from sglfab.flows import patch as patch_flow
+from sglfab.flows import patch_hosts
 from sglfab.flows.launch import site_of
+from sglfab.flows.patch_plugin import preview_plugin
 from sglfab.model import Profile
 
 from ..answers import installs as answers
 from ..desk import Answer, Seat
+
+T = TypeVar("T")
 
 
 def site(seat: Seat, named: str | None, profile: Profile | None) -> str | None:
@@ -19,13 +28,31 @@ def site(seat: Seat, named: str | None, profile: Profile | None) -> str | None:
     return site_of(seen) if seen["sglang"] else None
 
 
-def patch(seat: Seat, names: list[str], sglang_path: str | None) -> Answer:
-    if seat.desk.dry:
-        seen = patch_flow.preview(seat.project, seat.host, names, sglang_path=sglang_path)
-        return answers.dry_patch(seen, seat.host.label)
-    seat.desk.doing = "patching"
-    done = patch_flow.patch_debug(seat.project, seat.host, names, operator=seat.desk.operator, sglang_path=sglang_path)
-    return answers.patched(done, seat.host.label)
+def patch(
+    seats: Sequence[Seat], names: list[str], sglang_path: str | None, profile: Profile | None
+) -> list[Answer | SglfabError]:
+    """The answer of each seat: the same bytes on every host, or none patched."""
+    desk = seats[0].desk
+    places = [patch_hosts.Place(seat.host, partial(site, seat, sglang_path, profile)) for seat in seats]
+    if desk.dry:
+        seen = patch_hosts.preview_all(desk.project, places, names)
+        return [_told(answers.dry_patch, found, seat) for found, seat in zip(seen, seats, strict=True)]
+    desk.doing = "patching"
+    done = patch_hosts.patch_all(desk.project, places, names, operator=desk.operator)
+    return [_told(answers.patched, found, seat) for found, seat in zip(done, seats, strict=True)]
+
+
+def _told(tell: Callable[[T, str], Answer], found: T | SglfabError, seat: Seat) -> Answer | SglfabError:
+    return found if isinstance(found, SglfabError) else tell(found, seat.host.label)
+
+
+def as_plugin(seat: Seat, names: list[str], sglang_path: str | None, profile: Profile | None) -> Answer:
+    """Whether the set fits as a plugin, and how to launch with it: there is nothing to write before."""
+    path = site(seat, sglang_path, profile)
+    seen = preview_plugin(seat.project, seat.host, names, sglang_path=path)
+    sets = "" if names == list(profile.patches if profile else ()) else f" --set patches=[{','.join(names)}]"
+    launch = seat.line(f"launch --profile {profile.name if profile else 'NAME'}{sets} --via plugin")
+    return answers.fits_as_plugin(seen, seat.host.label, launch)
 
 
 def unpatch(seat: Seat, sglang_path: str | None) -> Answer:

@@ -57,7 +57,7 @@ def test_a_preview_shows_the_diff_and_writes_nothing(installed, project, here):
     assert "+++ b/sglang/srt/models/llama_eagle3.py" in seen.diff
     assert not [line for line in seen.diff.splitlines() if line.startswith("-") and not line.startswith("---")]
     assert not Path(here.state_dir).exists()
-    assert patch.checks(here, seen)[0].state == "ok"
+    assert patch.checks(seen)[0].state == "ok"
 
 
 def test_a_preview_of_an_applied_set_and_of_its_removal(installed, project, here):
