@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -50,7 +51,8 @@ def as_plugin(seat: Seat, names: list[str], sglang_path: str | None, profile: Pr
     """Whether the set fits as a plugin, and how to launch with it: there is nothing to write before."""
     path = site(seat, sglang_path, profile)
     seen = preview_plugin(seat.project, seat.host, names, sglang_path=path)
-    sets = "" if names == list(profile.patches if profile else ()) else f" --set patches=[{','.join(names)}]"
+    wanted = f"patches=[{','.join(names)}]" if len(names) > 1 else f"patches={names[0]}"
+    sets = "" if profile and tuple(names) == profile.patches else f" --set {shlex.quote(wanted)}"
     launch = seat.line(f"launch --profile {profile.name if profile else 'NAME'}{sets} --via plugin")
     return answers.fits_as_plugin(seen, seat.host.label, launch)
 
