@@ -55,7 +55,7 @@ class _Writes:
 
     def __init__(self, project: Project, places: Sequence[Place], names: Sequence[str], operator: Operator) -> None:
         self._project, self._places, self._names, self._operator = project, places, names, operator
-        self._written: list[tuple[Host, Preview]] = []
+        self._begun: list[tuple[Host, Preview]] = []
 
     def all(self, wanted: tuple[Entry, ...]) -> list[Patched | SglfabError]:
         done: list[Patched | SglfabError] = []
@@ -76,13 +76,17 @@ class _Writes:
         if _entries(seen) != wanted:
             what = "its files changed while the hosts were compared"
             raise PatchError("patch-drift", what, where=place.host.label, try_="fab patch-status")
-        self._written.append((place.host, seen))
+        self._begun.append((place.host, seen))
         return carry_out(place.host, seen, self._operator)
 
     def _take_back(self) -> dict[str, SglfabError]:
-        """Undo, the last first. By label: the hosts where that failed."""
+        """Undo, the last first. By label: the hosts where that failed.
+
+        The one whose write failed is tried as well: a lost connection does not tell whether it was written. Where it
+        was not, its files are not as they would be after it, and that refuses the undoing.
+        """
         left: dict[str, SglfabError] = {}
-        for host, seen in reversed(self._written[:-1]):
+        for host, seen in reversed(self._begun):
             try:
                 take_back(host, seen, self._operator)
             except SglfabError as error:
