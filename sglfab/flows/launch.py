@@ -14,6 +14,7 @@ from sglfab.flows import patch, preflight, stop
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Step
 from sglfab.flows.identity import Operator
+from sglfab.flows.patch_draft import draft_checks
 from sglfab.flows.patch_install import load
 from sglfab.flows.patch_plugin import PluginPreview, preview_plugin
 from sglfab.flows.runs import live_runs
@@ -36,8 +37,7 @@ class Prepared:
     patch: patch.Preview | PluginPreview | None
 
     def with_checks(self, more: tuple[Check, ...]) -> Prepared:
-        readiness = preflight.Readiness((*self.readiness.checks, *more), self.readiness.replaces)
-        return replace(self, readiness=readiness)
+        return replace(self, readiness=self.readiness.with_checks(more))
 
 
 def plan_for(project: Project, profile: Profile, seen: Json, release: str | None) -> Plan:
@@ -59,22 +59,24 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
     if seen["sglang"] is None:
         return Prepared(plan, seen, readiness, None)
     try:
-        preview = _preview(project, host, plan, site_of(seen), [run["id"] for run in readiness.replaces])
-        checks = patch.checks(preview)
+        preview = _preview(project, host, plan, site_of(seen), readiness)
+        drafts = draft_checks(project, plan.patches, plan.draft_path, readiness.draft)
+        checks = (*patch.checks(preview), *drafts)
     except PatchError as conflict:
         preview = None
         checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)
-    return Prepared(plan, seen, preflight.Readiness((*readiness.checks, *checks), readiness.replaces), preview)
+    return Prepared(plan, seen, readiness.with_checks(checks), preview)
 
 
 def _preview(
-    project: Project, host: Host, plan: Plan, root: str, replaces: Sequence[str]
+    project: Project, host: Host, plan: Plan, root: str, readiness: preflight.Readiness
 ) -> patch.Preview | PluginPreview | None:
     if not plan.patches:
         return None
     if plan.patch_via == PLUGIN:
-        return preview_plugin(project, host, plan.patches, sglang_path=root)
-    return patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces)
+        return preview_plugin(project, host, plan.patches, sglang_path=root, draft=readiness.draft)
+    replaces = [run["id"] for run in readiness.replaces]
+    return patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces, draft=readiness.draft)
 
 
 def site_of(seen: Json) -> str:
@@ -148,12 +150,15 @@ def _taps(project: Project, host: Host, prepared: Prepared, operator: Operator, 
     replaces = [run["id"] for run in prepared.readiness.replaces]
     root = site_of(prepared.facts)
     told: dict[str, Json] = {"probe": _probe(project)}
+    draft = prepared.readiness.draft
     if plan.patch_via == PLUGIN:
-        seen = preview_plugin(project, host, plan.patches, sglang_path=root)
+        seen = preview_plugin(project, host, plan.patches, sglang_path=root, draft=draft)
         summary, told["patch_manifest"] = seen.summary, seen.plugin.to_json()
         told["plugin"] = {"sha": seen.plugin.sha, "files": dict(seen.plugin.files)}
     else:
-        done = patch.apply(project, host, plan.patches, sglang_path=root, operator=operator, replaces=replaces)
+        done = patch.apply(
+            project, host, plan.patches, sglang_path=root, operator=operator, replaces=replaces, draft=draft
+        )
         summary, told["patch_manifest"] = done.summary, done.manifest
     report(Step("patch", "done", summary))
     return told

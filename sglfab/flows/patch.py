@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sglfab.flows.identity import Operator
+from sglfab.flows.patch_draft import left_out
 from sglfab.flows.patch_install import load, read
 from sglfab.flows.patch_plugin import PluginPreview
 from sglfab.flows.patch_refusal import conflict, refuse_while_starting, shared_note
@@ -39,6 +40,7 @@ class Preview:
     install: Install
     patch_set: str
     writing: Writing
+    notes: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -103,15 +105,22 @@ def preview(
     *,
     sglang_path: str | None = None,
     replaces: Collection[str] = (),
+    draft: Sequence[str] = (),
 ) -> Preview:
     """What applying the sets would do. replaces: runs about to be stopped, which may still be starting.
 
+    draft: architectures of the draft that will run: some taps are for certain drafts only. Empty: not known.
+
     Raises PatchError (6) for a conflict, with nothing written; InputError for a set that is unknown or wrong.
     """
-    patch_set = load(project, names)
-    install = read(project, host, patch_set.modules, sglang_path=sglang_path)
+    every = load(project, names)
+    install = read(project, host, every.modules, sglang_path=sglang_path)
     refuse_while_starting(install, replaces)
-    return Preview(install, patch_set.name, _accepted(plan_apply(install, patch_set, operator=""), install))
+    patch_set = every.for_draft(draft)
+    writing = _accepted(plan_apply(install, patch_set, operator=""), install)
+    others = any(install.source(path) is not None for path in every.modules if path not in patch_set.modules)
+    notes = (f"{left_out(every)} (--draft DIR, or --profile)",) if others and not draft else ()
+    return Preview(install, every.name, writing, notes)
 
 
 def preview_removal(project: Project, host: Host, *, sglang_path: str | None = None) -> Preview:
@@ -137,14 +146,16 @@ def apply(
     sglang_path: str | None = None,
     operator: Operator | None = None,
     replaces: Collection[str] = (),
+    draft: Sequence[str] = (),
 ) -> Patched:
     """Apply the sets, all files or none; idempotent. The caller holds the install lock. Raises as `preview`."""
-    return carry_out(host, preview(project, host, names, sglang_path=sglang_path, replaces=replaces), operator)
+    seen = preview(project, host, names, sglang_path=sglang_path, replaces=replaces, draft=draft)
+    return carry_out(host, seen, operator)
 
 
 def carry_out(host: Host, seen: Preview, operator: Operator | None) -> Patched:
     """Write what a preview of an apply showed. The caller holds the install lock. Raises PatchError (6)."""
-    notes = (*notes_of(seen.install), *shared_note(seen.install))
+    notes = (*notes_of(seen.install), *seen.notes, *shared_note(seen.install))
     if seen.writing.idle:
         return _done("already-patched", seen, seen.install.manifest.to_json() if seen.install.manifest else None, notes)
     _write(host, seen, operator)
@@ -169,11 +180,17 @@ def remove(
 
 
 def patch_debug(
-    project: Project, host: Host, names: Sequence[str], *, operator: Operator, sglang_path: str | None = None
+    project: Project,
+    host: Host,
+    names: Sequence[str],
+    *,
+    operator: Operator,
+    sglang_path: str | None = None,
+    draft: Sequence[str] = (),
 ) -> Patched:
     """`apply` under the install lock. Raises LockedError (9) as well."""
     with locked(project, host, sglang_path, operator, "patch-debug"):
-        return apply(project, host, names, sglang_path=sglang_path, operator=operator)
+        return apply(project, host, names, sglang_path=sglang_path, operator=operator, draft=draft)
 
 
 def unpatch_debug(project: Project, host: Host, *, operator: Operator, sglang_path: str | None = None) -> Patched:

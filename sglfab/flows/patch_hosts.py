@@ -19,15 +19,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Place:
-    """A host, and the folder there that holds sglang/ (None: the interpreter's own)."""
+    """A host; how to ask it for the folder that holds sglang/ (None: the interpreter's own), and for its draft."""
 
     host: Host
     sglang_path: Callable[[], str | None]
+    draft: Callable[[], Sequence[str]] = tuple
+
+    def preview(self, project: Project, names: Sequence[str], path: str | None) -> Preview:
+        return preview(project, self.host, names, sglang_path=path, draft=self.draft())
 
 
 def preview_all(project: Project, places: Sequence[Place], names: Sequence[str]) -> list[Preview | SglfabError]:
     """What patching them would do, or, for every place, why none is patched."""
-    seen = _each(places, lambda place: preview(project, place.host, names, sglang_path=place.sglang_path()))
+    seen = _each(places, lambda place: place.preview(project, names, place.sglang_path()))
     return list(_refusals(places, seen) or seen)
 
 
@@ -43,7 +47,7 @@ def patch_all(
         def look(place: Place) -> Preview:
             path = place.sglang_path()
             locks.enter_context(locked(project, place.host, path, operator, "patch-debug"))
-            return preview(project, place.host, names, sglang_path=path)
+            return place.preview(project, names, path)
 
         seen = _each(places, look)
         refused = _refusals(places, seen)
@@ -72,7 +76,7 @@ class _Writes:
 
     def _one(self, place: Place, wanted: tuple[Entry, ...]) -> Patched:
         """Looked at once more: where hosts share one install, what the first wrote is there for the others."""
-        seen = preview(self._project, place.host, self._names, sglang_path=place.sglang_path())
+        seen = place.preview(self._project, self._names, place.sglang_path())
         if _entries(seen) != wanted:
             what = "its files changed while the hosts were compared"
             raise PatchError("patch-drift", what, where=place.host.label, try_="fab patch-status")

@@ -28,8 +28,9 @@ class PluginPreview:
     @property
     def summary(self) -> str:
         lacking = f" (not in this release: {', '.join(self.absent)})" if self.absent else ""
+        inserts = f" (only with --via file: {', '.join(self.plugin.inserts)})" if self.plugin.inserts else ""
         where = f"SGLang {self.install.release} in {self.install.root}"
-        return f"{self.plugin.set_name}: as a plugin, no file is touched, {where}{lacking}"
+        return f"{self.plugin.set_name}: as a plugin, no file is touched, {where}{lacking}{inserts}"
 
     def to_json(self) -> Json:
         where = {"root": self.install.root, "sglang_version": self.install.release}
@@ -37,16 +38,16 @@ class PluginPreview:
 
 
 def preview_plugin(
-    project: Project, host: Host, names: Sequence[str], *, sglang_path: str | None = None
+    project: Project, host: Host, names: Sequence[str], *, sglang_path: str | None = None, draft: Sequence[str] = ()
 ) -> PluginPreview:
-    """The plugin for a host's install; changes nothing.
+    """The plugin for a host's install; changes nothing. draft: as `patch.preview` takes it.
 
     Raises PatchError (6) patch-no-plugins, patch-footers-present, patch-conflict; InputError for a set that is wrong.
     """
     patch_set = load(project, names)
     install = read(project, host, patch_set.modules, sglang_path=sglang_path)
     source = project.read(project.root / "sglfab" / "patching" / "probe" / f"{MODULE}.py")
-    plan = plan_plugin(install, patch_set, source)
+    plan = plan_plugin(install, patch_set.for_draft(draft), source)
     if isinstance(plan, NoPlugin):
         where = f"{install.root}/sglang/{plan.path} (SGLang {install.release})"
         raise PatchError(plan.code, plan.reason, where=where, try_=plan.try_)

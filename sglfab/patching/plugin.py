@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sglfab.model import Json
 from sglfab.patching.installed import DRIFTED, OURS
@@ -20,13 +20,17 @@ _INFO = "sglfab_plugin-1.dist-info"
 
 @dataclass(frozen=True)
 class Plugin:
-    """files: relative path → text, of the folder. absent: taps that this release does not have."""
+    """files: relative path → text, of the folder. absent: taps that this release does not have.
+
+    inserts: taps that are lines inside a method, which no plugin can put there.
+    """
 
     set_name: str
     release: str
     files: Mapping[str, str]
     modules: tuple[str, ...]
     absent: tuple[str, ...]
+    inserts: tuple[str, ...] = ()
 
     @property
     def sha(self) -> str:
@@ -36,7 +40,7 @@ class Plugin:
     def to_json(self) -> Json:
         """What a run's record keeps of it, in the place of a manifest."""
         head = {"via": "plugin", "set": self.set_name, "release": self.release, "plugin": self.sha}
-        return {**head, "files": list(self.modules), "absent": list(self.absent)}
+        return {**head, "files": list(self.modules), "absent": list(self.absent), "inserts": list(self.inserts)}
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,20 @@ def plan_plugin(install: Install, patch_set: PatchSet, source: str) -> Plugin | 
         if state.kind in (OURS, DRIFTED):
             what = f"{path} carries a footer: it would trace beside the plugin"
             return NoPlugin("patch-footers-present", path, what, "--via file, or fab unpatch-debug")
-    fits = {path: fit(install.file(path).text, patch_set.taps_of(path)) for path in patch_set.modules}
+    wraps = replace(patch_set, taps=tuple(tap for tap in patch_set.taps if not tap.insert))
+    if not wraps.taps:
+        what = f"the taps of {patch_set.name} are lines inside methods, which no plugin can put there"
+        return NoPlugin("patch-conflict", "", what, "--via file")
+    fits = {path: fit(install.file(path).text, wraps.taps_of(path), release=install.release) for path in wraps.modules}
     for path, found in fits.items():
         if isinstance(found, Conflict):
             near = f"nearest: {', '.join(found.sites)}" if found.sites else "docs/runbooks/read-the-debug-trace.md"
             return NoPlugin("patch-conflict", path, f"{path}: {found.reason}", near)
-    return _plugin(install, patch_set, {path: found for path, found in fits.items() if isinstance(found, Fit)}, source)
+    good = {path: found for path, found in fits.items() if isinstance(found, Fit)}
+    if not any(found.present for found in good.values()):
+        what = f"no tap of {patch_set.name} is in SGLang {install.release}"
+        return NoPlugin("patch-conflict", "", what, "fab patch-check tells why")
+    return _plugin(install, patch_set, good, source)
 
 
 def _plugin(install: Install, patch_set: PatchSet, fits: Mapping[str, Fit], source: str) -> Plugin:
@@ -84,4 +96,5 @@ def _plugin(install: Install, patch_set: PatchSet, fits: Mapping[str, Fit], sour
         },
         modules=modules,
         absent=tuple(tap for found in fits.values() for tap in found.absent),
+        inserts=tuple(tap.tap for tap in patch_set.taps if tap.insert),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sglfab.flows.patch import Patched, PatchStatus, Preview
+from sglfab.flows.patch_check import Checked
 from sglfab.flows.patch_plugin import PluginPreview
 from sglfab.model import SCHEMA
 from sglfab.report import tables
@@ -37,3 +38,14 @@ def patch_status(found: PatchStatus, host: str) -> Answer:
             say_line("\n".join(found.notes))
 
     return Answer({"schema": SCHEMA, "host": host, **found.to_json()}, found.exit_code, show)
+
+
+def checked(found: Checked, host: str | None) -> Answer:
+    """host: of the install that was read; None: a wheel of this machine."""
+
+    def show() -> None:
+        tables.print_checks(found.checks(), console=answer_console(), title="patch-check")
+        say_line(found.summary)
+
+    where = {"host": host} if host else {}
+    return Answer({"schema": SCHEMA, **where, **found.to_json()}, found.exit_code, show)

@@ -80,12 +80,35 @@ def run_scheduler_process(then):
 }
 
 
+KIMI_FILE = "srt/models/kimi_k25_eagle3.py"
+KIMI_DRAFT = "Eagle3DeepseekV2ForCausalLM"
+KIMI = {
+    KIMI_FILE: """\
+class Eagle3MLAModel:
+    def forward(self, input_ids, positions, forward_batch):
+        return input_ids
+
+
+class Eagle3DeepseekV2ForCausalLM:
+    def forward(self, input_ids, positions, forward_batch):
+        return input_ids
+
+    def load_weights(self, weights):
+        pass
+
+
+EntryClass = [Eagle3DeepseekV2ForCausalLM]
+"""
+}
+
+
 class Installed:
     """A site-packages folder with an sglang of our own making, its RECORD included."""
 
-    def __init__(self, root, *, release="0.5.23", distribution="sglang"):
+    def __init__(self, root, *, release="0.5.23", distribution="sglang", more=None):
+        """more: further files, path → text."""
         self.root = root
-        self.originals = {path: text.encode() for path, text in SOURCES.items()}
+        self.originals = {path: text.encode() for path, text in (SOURCES | (more or {})).items()}
         self.info = root / f"{distribution}-{release}.dist-info"
         for path, data in self.originals.items():
             self.path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -194,14 +194,31 @@ def test_a_required_method_that_is_gone_is_refused_with_the_nearest_one(installe
     assert installed.pristine
 
 
-def test_a_method_that_this_release_lacks_is_said_and_the_rest_is_patched(installed, project, here):
+def without_capture(installed):
+    """The install without the method of `target-layers`, as if it had been released so."""
     path = installed.path("srt/models/deepseek_v2.py")
-    path.write_text(path.read_text().replace("set_eagle3_layers_to_capture", "other"))
+    path.write_text(path.read_text().replace("set_eagle3_layers_to_capture", "set_eagle3_layers"))
     installed.record()
+    return installed
+
+
+def test_a_method_that_this_release_lacks_is_said_and_the_rest_is_patched(tmp_path, project, here):
+    installed = without_capture(Installed(tmp_path / "old", release="0.5.3"))
     done = patch.apply(project, here, [SET], **where(installed))
-    assert done.absent == ("target-layers",)
+    assert "target-layers" in done.absent
     assert "not in this release: target-layers" in done.summary
-    assert "target-layers" not in path.read_text()
+    assert "target-layers" not in installed.path("srt/models/deepseek_v2.py").read_text()
+
+
+@pytest.mark.parametrize("release", ["0.5.23", "0.6.0", "0.0.0.dev0", "a fork's own"])
+def test_a_method_that_this_release_should_have_is_refused_with_the_nearest_one(tmp_path, project, here, release):
+    """A release that nobody has seen, or that tells no number, fails closed."""
+    installed = without_capture(Installed(tmp_path / "new", release=release))
+    with pytest.raises(PatchError) as raised:
+        patch.apply(project, here, [SET], **where(installed))
+    assert "releases from 0.5.4.post2 have it" in raised.value.what
+    assert "DeepseekV2ForCausalLM.set_eagle3_layers (line" in raised.value.try_
+    assert installed.pristine
 
 
 def test_a_symbolic_link_is_left_alone(installed, project, here, tmp_path):

@@ -66,6 +66,7 @@ def test_a_preview_writes_nothing_and_names_its_folder_by_its_content(taking, pr
 def test_a_method_that_the_release_lacks_is_named(taking, project, here):
     path = taking.path("srt/models/deepseek_v2.py")
     path.write_text(path.read_text().replace("set_eagle3_layers_to_capture", "other"))
+    (taking.root / "sglang" / "version.py").write_text('__version__ = "0.5.4"\n')
     assert preview_plugin(project, here, [SET], **where(taking)).absent == ("target-layers",)
 
 

@@ -1,0 +1,81 @@
+"""The released wheels of SGLang: kept on the operator's machine, fetched by pip once."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from sglfab.errors import InputError
+from sglfab.sglang.releases import parse
+from sglfab.transports.local import Output, output
+
+DOWNLOAD_S = 300.0
+# SGLang's wheels run on Linux only, from 0.5.11 on compiled: asked for as such on whatever machine the operator has.
+_LINUX = ("--only-binary=:all:", "--implementation=cp", "--python-version=3.11", "--platform=manylinux_2_34_x86_64")
+_OFFERED = re.compile(r"\(from versions: (?!none)([^)]+)\)")
+
+
+def cache() -> Path:
+    return Path.home() / ".cache" / "sglfab" / "wheels"
+
+
+def wheel(release: str) -> Path:
+    """The wheel of a release. Raises InputError bad-release, release-unknown, wheel-not-here."""
+    number, folder = str(parse(release)), cache()
+    if not _kept(folder, number):
+        folder.mkdir(parents=True, exist_ok=True)
+        _fetch(number, folder)
+    return _kept(folder, number)[0]
+
+
+def sources(path: Path, modules: Sequence[str]) -> dict[str, str | None]:
+    """The text of each module (relative to sglang/) in a wheel; None for one that it does not have."""
+    with zipfile.ZipFile(path) as archive:
+        names = set(archive.namelist())
+        held = {module: f"sglang/{module}" in names for module in modules}
+        return {m: archive.read(f"sglang/{m}").decode("utf-8") if there else None for m, there in held.items()}
+
+
+def _kept(folder: Path, number: str) -> list[Path]:
+    return sorted(folder.glob(f"sglang-{number}-*.whl"))
+
+
+def _fetch(number: str, folder: Path) -> None:
+    """Into a folder of its own first: what was cut off half way is never taken for a wheel."""
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--retries=1",
+    )
+    with tempfile.TemporaryDirectory(dir=folder) as half:
+        done = output((*pip, *_LINUX, f"--dest={half}", f"sglang=={number}"), timeout_s=DOWNLOAD_S)
+        fetched = _kept(Path(half), number)
+        if done.status or not fetched:
+            raise _refusal(number, folder, done)
+        fetched[0].replace(folder / fetched[0].name)
+
+
+def _refusal(number: str, folder: Path, done: Output) -> InputError:
+    offered = _OFFERED.search(done.stderr)
+    if offered:
+        newest = ", ".join(offered[1].split(", ")[-3:])
+        return InputError(
+            "release-unknown", f"there is no SGLang {number}", where="--release", try_=f"one of … {newest}"
+        )
+    said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"pip ended with {done.status}")
+    return InputError(
+        "wheel-not-here",
+        f"no wheel of SGLang {number} is kept here, and pip could not fetch it: {said.strip()}",
+        where=str(folder),
+        try_=f"--sglang-path DIR of an install or an unpacked wheel; or put the wheel there, from a machine with "
+        f"network: pip download --no-deps sglang=={number}",
+    )
