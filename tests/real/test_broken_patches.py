@@ -73,7 +73,7 @@ class Served:
 
     @property
     def said(self) -> list[str]:
-        return [line for line in self.log.splitlines() if "sglfab" in line]
+        return [line for line in self.log.splitlines() if "sglfab:" in line]
 
 
 def serve(kit: CpuKit, python: Path, folder: Path, trace: Path, env: Mapping[str, str]) -> Served:
