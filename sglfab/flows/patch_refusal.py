@@ -17,6 +17,8 @@ def conflict(refused: Refused, install: Install) -> PatchError:
     first, *others = refused.conflicts.items()
     path, found = first
     more = "".join(f"; {other}: {reason.reason}" for other, reason in others)
+    if install.states[path].kind == OURS and install.manifest and install.manifest.operator:
+        more += f" (applied by {install.manifest.operator})"
     nearest = f"nearest: {', '.join(found.sites)}; " if found.sites else ""
     return PatchError(
         "patch-conflict",

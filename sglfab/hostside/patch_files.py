@@ -28,6 +28,7 @@ def patch_read(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json
 
     files: paths relative to sglang/; those of the manifest are read as well. text is null where the file is not there
     or is not UTF-8. `link`: where the file is a symbolic link, its end. `owner`: who may write it.
+    `read_only`: nobody may, its file system is mounted so.
     `no_plugins`: why its schedulers would load none.
     `record`: what record_sha256 is of: "RECORD" of a wheel, "git" (HEAD of a source install), null with `gap`: why.
     """
@@ -112,6 +113,7 @@ def _file(root: str, relative: str, hashes: Optional[Dict[str, str]]) -> Json:
         mtime=status.st_mtime,
         mode=stat.S_IMODE(status.st_mode),
         writable=os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK | os.X_OK),
+        read_only=bool(os.statvfs(path).f_flag & os.ST_RDONLY),
         owner=user_name(status.st_uid),
         link=os.path.realpath(path) if os.path.islink(path) else None,
     )

@@ -25,6 +25,8 @@ class InstalledFile:
     record_sha256: str | None
     mtime: float = 0.0
     writable: bool = True
+    read_only: bool = False  # the file system that it lies on
+    mode: int = 0o644
     owner: str = ""
     link: str | None = None
     record: str = "the wheel's RECORD"
@@ -48,6 +50,8 @@ def installed_from_json(shape: Mapping[str, Json], record: str | None) -> Instal
         record_sha256=shape["record_sha256"],
         mtime=shape.get("mtime") or 0.0,
         writable=bool(shape.get("writable")),
+        read_only=bool(shape.get("read_only")),
+        mode=shape.get("mode") or 0,
         owner=shape.get("owner") or "",
         link=shape.get("link"),
         record="HEAD of its git tree" if record == "git" else "the wheel's RECORD",

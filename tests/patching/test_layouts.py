@@ -132,7 +132,7 @@ def test_a_read_only_file_system_is_refused_before_anything_is_written(tmp_path,
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        with pytest.raises(PatchError, match="not writable") as raised:
+        with pytest.raises(PatchError, match="mounted read-only") as raised:
             patch.patch_debug(project, at(python), [SET], operator=OPERATOR)
     finally:
         subprocess.run(["umount", str(installed.root)], check=True)

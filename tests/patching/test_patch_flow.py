@@ -162,9 +162,9 @@ def with_team_set(tmp_path):
 
 def test_another_set_is_refused_until_ours_is_off(installed, here, tmp_path):
     project = with_team_set(tmp_path)
-    patch.apply(project, here, [SET], **where(installed))
+    patch.apply(project, here, [SET], operator=OPERATOR, **where(installed))
     before = installed.contents()
-    with pytest.raises(PatchError, match="another patch set is applied: eagle3-hidden-states"):
+    with pytest.raises(PatchError, match=r"another patch set is applied: eagle3-hidden-states .*\(applied by ada\)"):
         patch.apply(project, here, ["mine"], **where(installed))
     assert installed.contents() == before
     patch.remove(project, here, **where(installed))

@@ -4,13 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
-from patch_installs import SET
+from patch_installs import ROOT, SET
 
 from sglfab.errors import PatchError
 from sglfab.flows import patch
+from sglfab.flows.patch_install import read
 from sglfab.flows.patch_plugin import preview_plugin
+from sglfab.flows.patch_refusal import shared_note
+from sglfab.patching.planning import ServerSeen
+from sglfab.project import Project
 
 RECORDER = """
 import json, os
@@ -125,6 +130,31 @@ def test_what_takes_no_plugin_is_refused_with_the_reason(taking, project, here, 
 # --- when it is recommended -------------------------------------------------------------------------------------------
 
 
+TEAM_SET = """\
+taps:
+  - {tap: top, module: srt/layers/logits_processor.py, object: LogitsProcessor.forward, role: enclosing}
+  - tap: line
+    module: srt/models/deepseek_v2.py
+    object: DeepseekV2Model.forward
+    role: target
+    insert: {before: return input_ids}
+    values: {ids: locals.input_ids}
+"""
+
+
+def test_lines_inside_a_method_are_left_out_and_named(taking, here, tmp_path):
+    folder = tmp_path / "team" / "patches"
+    folder.mkdir(parents=True)
+    (folder / "mixed.yaml").write_text(TEAM_SET)
+    (folder / "lines.yaml").write_text("taps:\n" + TEAM_SET.partition("enclosing}\n")[2])
+    project = Project(ROOT, extra=(tmp_path / "team",))
+    seen = preview_plugin(project, here, ["mixed"], **where(taking))
+    assert (seen.plugin.modules, seen.plugin.inserts) == (("srt/layers/logits_processor.py",), ("line",))
+    assert "only with --via file: line" in seen.summary
+    with pytest.raises(PatchError, match="which no plugin can put there"):
+        preview_plugin(project, here, ["lines"], **where(taking))
+
+
 @pytest.mark.parametrize("plugins", [True, False], ids=["a release with plugins", "a release without"])
 def test_a_refusal_for_a_foreign_edit_recommends_it_where_it_works(installed, project, here, *, plugins):
     if plugins:
@@ -139,6 +169,43 @@ def test_a_refusal_for_a_foreign_edit_recommends_it_where_it_works(installed, pr
 
 def test_an_install_of_ones_own_is_patched_without_a_word_about_plugins(taking, project, here):
     assert not [note for note in patch.apply(project, here, [SET], **where(taking)).notes if "plugin" in note]
+
+
+def owner(install):
+    return replace(install, files=tuple(replace(file, owner="carol") for file in install.files))
+
+
+def server(install):
+    return replace(install, servers=(ServerSeen(7, 0.0, None, starting=False, traced=None, user="bob"),))
+
+
+def own_server(install):
+    return replace(install, servers=(ServerSeen(7, 0.0, None, starting=False, traced=False, user=install.user),))
+
+
+def nothing(install):
+    return install
+
+
+def old_release(install):
+    return replace(server(install), no_plugins="knows no plugins")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (owner, "carol owns it"),
+        (server, "bob runs a server from it"),
+        (own_server, None),
+        (nothing, None),
+        (old_release, None),
+    ],
+    ids=lambda value: value.__name__.replace("_", " ") if callable(value) else "",
+)
+def test_an_install_that_others_use_is_told_to_be_shared(taking, project, here, *, change, says):
+    install = change(read(project, here, (), **where(taking)))
+    notes = shared_note(install)
+    assert [says in note and "--via plugin" in note for note in notes] == ([True] if says else [])
 
 
 # --- in the server ----------------------------------------------------------------------------------------------------
