@@ -46,7 +46,8 @@ def _text(tap: TapCheck) -> str:
     if tap.state == ABSENT:
         return f"not in this release: {tap.module}: {tap.where}"
     left_out = f"; leaves out {', '.join(tap.leaves_out)}: not in this release" if tap.leaves_out else ""
-    return f"{tap.module}: {tap.where}{left_out}"
+    asked = f" (for the draft {', '.join(tap.draft)} only)" if tap.draft else ""
+    return f"{tap.module}: {tap.where}{left_out}{asked}"
 
 
 def check_release(project: Project, names: Sequence[str], release: str) -> Checked:

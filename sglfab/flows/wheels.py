@@ -23,13 +23,13 @@ def cache() -> Path:
     return Path.home() / ".cache" / "sglfab" / "wheels"
 
 
-def wheel(release: str) -> Path:
+def wheel(release: str, distribution: str = "sglang") -> Path:
     """The wheel of a release. Raises InputError bad-release, release-unknown, wheel-not-here."""
     number, folder = str(parse(release)), cache()
-    if not _kept(folder, number):
+    if not _kept(folder, distribution, number):
         folder.mkdir(parents=True, exist_ok=True)
-        _fetch(number, folder)
-    return _kept(folder, number)[0]
+        _fetch(distribution, number, folder)
+    return _kept(folder, distribution, number)[0]
 
 
 def sources(path: Path, modules: Sequence[str]) -> dict[str, str | None]:
@@ -40,11 +40,11 @@ def sources(path: Path, modules: Sequence[str]) -> dict[str, str | None]:
         return {m: archive.read(f"sglang/{m}").decode("utf-8") if there else None for m, there in held.items()}
 
 
-def _kept(folder: Path, number: str) -> list[Path]:
-    return sorted(folder.glob(f"sglang-{number}-*.whl"))
+def _kept(folder: Path, distribution: str, number: str) -> list[Path]:
+    return sorted(folder.glob(f"{distribution.replace('-', '_')}-{number}-*.whl"))
 
 
-def _fetch(number: str, folder: Path) -> None:
+def _fetch(distribution: str, number: str, folder: Path) -> None:
     """Into a folder of its own first: what was cut off half way is never taken for a wheel."""
     pip = (
         sys.executable,
@@ -57,25 +57,23 @@ def _fetch(number: str, folder: Path) -> None:
         "--retries=1",
     )
     with tempfile.TemporaryDirectory(dir=folder) as half:
-        done = output((*pip, *_LINUX, f"--dest={half}", f"sglang=={number}"), timeout_s=DOWNLOAD_S)
-        fetched = _kept(Path(half), number)
+        done = output((*pip, *_LINUX, f"--dest={half}", f"{distribution}=={number}"), timeout_s=DOWNLOAD_S)
+        fetched = _kept(Path(half), distribution, number)
         if done.status or not fetched:
-            raise _refusal(number, folder, done)
+            raise _refusal(f"{distribution}=={number}", folder, done)
         fetched[0].replace(folder / fetched[0].name)
 
 
-def _refusal(number: str, folder: Path, done: Output) -> InputError:
+def _refusal(wanted: str, folder: Path, done: Output) -> InputError:
     offered = _OFFERED.search(done.stderr)
     if offered:
         newest = ", ".join(offered[1].split(", ")[-3:])
-        return InputError(
-            "release-unknown", f"there is no SGLang {number}", where="--release", try_=f"one of … {newest}"
-        )
+        return InputError("release-unknown", f"there is no {wanted}", where="--release", try_=f"one of … {newest}")
     said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"pip ended with {done.status}")
     return InputError(
         "wheel-not-here",
-        f"no wheel of SGLang {number} is kept here, and pip could not fetch it: {said.strip()}",
+        f"no wheel of {wanted} is kept here, and pip could not fetch it: {said.strip()}",
         where=str(folder),
         try_=f"--sglang-path DIR of an install or an unpacked wheel; or put the wheel there, from a machine with "
-        f"network: pip download --no-deps sglang=={number}",
+        f"network: pip download --no-deps {wanted}",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sglfab.model import Json
 from sglfab.patching.fitting import Absent, Fitting, Found, Refused, fit_set, parse
@@ -20,6 +21,7 @@ class TapCheck:
     """state: fits, absent (not in this release) or refused. where: its site, or why there is none; nearest: best first.
 
     leaves_out: names of the tap's values and tensors whose argument or local this release does not have.
+    draft: the architectures that ask for the tap; empty: it is always in.
     """
 
     tap: str
@@ -28,9 +30,10 @@ class TapCheck:
     where: str
     nearest: tuple[str, ...] = ()
     leaves_out: tuple[str, ...] = ()
+    draft: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
-        lists = {"nearest": list(self.nearest), "leaves_out": list(self.leaves_out)}
+        lists = {"nearest": list(self.nearest), "leaves_out": list(self.leaves_out), "draft": list(self.draft)}
         return {"tap": self.tap, "module": self.module, "state": self.state, "where": self.where, **lists}
 
 
@@ -43,17 +46,16 @@ def check_set(texts: Mapping[str, str | None], patch_set: PatchSet, *, release: 
 
 def _check(fitting: Fitting, texts: Mapping[str, str | None], broken: str | None) -> TapCheck:
     tap = fitting.tap
+    named = partial(TapCheck, tap.tap, tap.module, draft=tap.draft)
     match fitting:
         case Found() if broken:
-            return TapCheck(tap.tap, tap.module, REFUSED, broken)
+            return named(state=REFUSED, where=broken)
         case Found():
-            return TapCheck(
-                tap.tap, tap.module, FITS, fitting.site, leaves_out=_leaves_out(tap, texts[tap.module] or "")
-            )
+            return named(state=FITS, where=fitting.site, leaves_out=_leaves_out(tap, texts[tap.module] or ""))
         case Absent():
-            return TapCheck(tap.tap, tap.module, ABSENT, fitting.reason)
+            return named(state=ABSENT, where=fitting.reason)
         case Refused():
-            return TapCheck(tap.tap, tap.module, REFUSED, fitting.reason, fitting.nearest)
+            return named(state=REFUSED, where=fitting.reason, nearest=fitting.nearest)
 
 
 def _broken(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from sglfab.errors import InputError
 from sglfab.model import Json
-from sglfab.patching.inserts import cannot_follow, statement_shape
+from sglfab.patching.inserts import cannot_follow
+from sglfab.patching.statements import statement_shape
 from sglfab.patching.taps import PLACES, ROLES, VERBS, Insert, Tap, TensorRule, ValueRule
 from sglfab.sglang.releases import parse
 
@@ -16,7 +17,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 _MODULE = re.compile(r"(?:\w+/)+\w+\.py")
 _OBJECT = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 _PATH = re.compile(r"(?:(?:args|locals)\.[A-Za-z_]\w*|return|self)(?:\.\w+)*")
-_KEYS = {
+KEYS = {
     "tap": str,
     "module": str,
     "object": str,
@@ -47,7 +48,7 @@ def load_tap(raw: Json, *, where: str) -> Tap:
     """The tap that `raw` describes. where: FILE:LINE. Raises InputError patch-set-invalid."""
     if not isinstance(raw, Mapping):
         raise wrong("has a tap that is not a mapping", where=where)
-    check_keys(raw, _KEYS, where=where, what="a tap")
+    check_keys(raw, KEYS, where=where, what="a tap")
     for key, shape in (("tap", _NAME), ("module", _MODULE), ("object", _OBJECT)):
         if not shape.fullmatch(raw.get(key) or ""):
             raise wrong(f"needs `{key}:` like {_LIKE[key]}, not {raw.get(key)!r}", where=where)

@@ -1,14 +1,17 @@
 """`insert:` taps: which statement an anchor means, where the line goes, and that it comes off byte for byte."""
 
 import ast
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sglfab.patching.footer import BrokenFooter, Footer, append, find
-from sglfab.patching.inserts import Spot, locate, put_in, statement_shape, take_out
+from sglfab.patching.inserts import Spot, locate, put_in, take_out
 from sglfab.patching.shapes import Missing
+from sglfab.patching.statements import same_shape, statement_shape
 from sglfab.patching.taps import Insert, PatchSet, Tap
 
 MODULE = "srt/a.py"
@@ -100,6 +103,26 @@ def test_what_is_not_exactly_there_once_is_refused(case):
     assert isinstance(found, Missing)
     assert reason in found.reason
     assert anchor in found.reason
+
+
+SHAPES = {
+    "names, which are plain texts": ("global a, b", "global a, b", True),
+    "other names": ("global a, b", "global a, c", False),
+    "a True for a 1": ("x = 1", "x = True", False),
+    "an f-string": ("x = f'{a}!'", "x = f'{a}!'", True),
+    "a dict with a spread": ("x = {**a, 'b': _}", "x = {**a, 'b': c(d)}", True),
+    "a try with any body": ("try: ...\nexcept E: ...", "try:\n    a()\nexcept E:\n    raise", True),
+    "a try for another error": ("try: ...\nexcept E: ...", "try:\n    a()\nexcept F:\n    raise", False),
+    "an if with an else of its own": ("if _: ...\nelse: ...", "if a:\n    b", False),
+    "any name in a longer one": ("_.x = 1", "self.y.x = 1", True),
+    "a load for a store": ("x", "x = 1", False),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_shapes(case):
+    shape, statement, same = SHAPES[case]
+    assert same_shape(statement_shape(shape), statement_shape(statement)) is same
 
 
 def test_the_nearest_statements_are_named():
@@ -256,6 +279,59 @@ def test_a_harmed_file_does_not_pass_for_whole(case):
 def test_lines_without_their_footer_are_seen():
     text = patched()
     assert isinstance(find(text[: text.index("# >>> sglfab")]), BrokenFooter)
+
+
+# --- in a running interpreter -----------------------------------------------------------------------------------------
+
+RUNS = """\
+class M:
+    def f(self, x):
+        y = x + 1
+        for _ in range(2):
+            y += 1
+        return y
+"""
+PROBE = """\
+def install(namespace, module, about, taps):
+    def local(tap, values):
+        print(tap, values["x"], values["y"])
+
+    print([tap for tap in taps])
+    namespace["_sglfab_local"] = local
+"""
+WRITTEN = (
+    tap("y += 1", "after", "inside", "M.f"),
+    tap("return y", "before", "end", "M.f"),
+)
+
+
+def run(tmp_path, **env):
+    """A module with two lines of ours in it, as an interpreter runs it."""
+    spots = [locate(ast.parse(RUNS), RUNS, one) for one in WRITTEN]
+    text = append(RUNS, PatchSet("mine", "", WRITTEN), MODULE, WRITTEN, modules=[MODULE], spots=spots)
+    (tmp_path / "patched_module.py").write_text(text, encoding="utf-8")
+    (tmp_path / "probe.py").write_text(PROBE)
+    check = "import patched_module as m; print(m.M().f(1), sorted(n for n in vars(m) if 'sglfab' in n))"
+    argv, env = [sys.executable, "-c", check], {"PYTHONPATH": str(tmp_path), **env}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    assert done.stderr == "" or "SGLFAB_PROBE" not in env
+    return done.stdout.splitlines()
+
+
+def test_without_the_environment_the_lines_do_nothing(tmp_path):
+    assert run(tmp_path) == ["4 ['_sglfab_local']"]
+
+
+def test_the_probe_sees_the_locals_at_every_line(tmp_path):
+    taps, *seen = run(tmp_path, SGLFAB_TRACE_DIR=str(tmp_path), SGLFAB_PROBE=str(tmp_path / "probe.py"))
+    assert (
+        taps == "[{'tap': 'inside', 'insert': True, 'role': 'draft'}, {'tap': 'end', 'insert': True, 'role': 'draft'}]"
+    )
+    assert seen == ["inside 1 3", "inside 1 4", "end 1 4", "4 ['_sglfab_local']"]
+
+
+def test_a_probe_that_is_not_there_leaves_the_lines_asleep(tmp_path):
+    assert run(tmp_path, SGLFAB_TRACE_DIR=str(tmp_path)) == ["4 ['_sglfab_local']"]
 
 
 STATEMENTS = st.sampled_from(

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ import yaml
 from sglfab.errors import InputError
 from sglfab.flows.patch_install import load
 from sglfab.patching.loading import load_patch_set
+from sglfab.patching.tap_loading import KEYS
 from sglfab.patching.taps import combine
 
 CASES = yaml.safe_load((Path(__file__).parent / "patch_set_cases.yaml").read_text())
@@ -154,3 +156,19 @@ def test_every_shipped_set_proves_itself_with_a_forward_of_the_draft(project):
         for architecture in ("LlamaForCausalLMEagle3", "Eagle3DeepseekV2ForCausalLM"):
             taps = load(project, [name]).for_draft([architecture]).taps
             assert any(tap.encloses and tap.role == "draft" for tap in taps), (name, architecture)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "patch-sets.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split()[1])
+def test_what_the_page_shows_loads(block):
+    text = block if block.startswith("description") else "taps:\n" + block
+    assert load_patch_set("mine", text, file="docs/patch-sets.md").taps
+
+
+def test_the_page_explains_every_key_and_names_every_shipped_set(project):
+    assert [key for key in KEYS if not re.search(rf"^\|.*`{key}\b", PAGE, re.MULTILINE)] == []
+    assert [name for name in project.names("patches") if f"| `{name}` |" not in PAGE] == []
+    assert len(BLOCKS) == 2

@@ -83,11 +83,11 @@ def names_of(case):
     return list(SETS) if case == TOGETHER else [case]
 
 
-def released(release):
+def released(release, distribution="sglang"):
     try:
-        return wheel(release)
+        return wheel(release, distribution)
     except InputError as error:
-        pytest.skip(f"no wheel of sglang {release} to be had here: {error.what[-200:]}")
+        pytest.skip(f"no wheel of {distribution} {release} to be had here: {error.what[-200:]}")
 
 
 def taps_in(source):
@@ -150,3 +150,35 @@ def test_the_offline_check_says_the_same(release, project):
     assert {t.tap for t in found.taps if t.state == "absent"} == {t.tap for t in found.taps if lacks(release, t.tap)}
     # What a path begins at is an argument or a local in every release.
     assert [(tap.tap, tap.leaves_out) for tap in found.taps if tap.leaves_out] == []
+
+
+# Forks that ship the package under another name, with numbers of their own: what the source itself says counts.
+FORKS = [
+    pytest.param("sglang-kt", "0.5.2", "unknown", id="sglang-kt, which says nothing of itself"),
+    pytest.param("lsglang", "1.3.1", "unknown", id="lsglang, which says nothing of itself", marks=pytest.mark.slow),
+    pytest.param(
+        "lsglang", "1.6.5", "0.5.15.dev105+g46b087b58", id="lsglang of between two releases", marks=pytest.mark.slow
+    ),
+]
+
+
+@pytest.mark.parametrize(("distribution", "number", "says"), FORKS)
+def test_a_fork_is_patched_by_its_shape_and_restored(distribution, number, says, project, here, tmp_path):
+    wanted = load(project, SETS)
+    unpacked = Unpacked(released(number, distribution), tmp_path, wanted.modules)
+    originals = unpacked.contents()
+    done = patch.apply(project, here, SETS, sglang_path=str(tmp_path))
+    assert done.release == says
+    assert set(wanted.for_draft(()).modules) >= set(done.files) > {"srt/speculative/eagle_worker_v2.py"}
+    patch.remove(project, here, sglang_path=str(tmp_path))
+    assert unpacked.contents() == originals
+    status = patch.status(project, here, sglang_path=str(tmp_path))
+    assert (status.state, any("source install" in note for note in status.notes)) == ("pristine", False)
+
+
+def test_a_distribution_without_the_package_is_refused_with_that_reason(project, here, tmp_path):
+    """amd-sglang 0.5.6.post1 is metadata and nothing else."""
+    Unpacked(released("0.5.6.post1", "amd-sglang"), tmp_path, ())
+    with pytest.raises(InputError) as raised:
+        patch.apply(project, here, SETS, sglang_path=str(tmp_path))
+    assert (raised.value.code, raised.value.what) == ("sglang-not-found", "no sglang/srt there")
