@@ -266,6 +266,7 @@ class WatchView:
     timeline: tuple[StageSpan, ...]
     alive: int | None = None  # watched processes alive
     start_left_s: float | None = None  # until ready, by this profile's former runs
+    http_detail: str = ""  # what an unexpected answer was, or why there is none
 
 
 # --- rows that flows fill and report/ draws -------------------------------------------------------------------

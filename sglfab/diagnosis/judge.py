@@ -120,7 +120,8 @@ class Judge:
         """The verdict of a log file alone."""
         said = self.log_verdict()
         strange = said.primary is None and not self.log.run.progress.timeline()
-        notes = (f"no line of {path} was recognised as SGLang's",) if strange else ()
+        why = f"no line of {path} was recognised as SGLang's" if self.log.bytes else f"{path} is empty"
+        notes = (why,) if strange else ()
         outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), notes=notes, log=said)
         return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 
@@ -174,6 +175,7 @@ class Judge:
             draft=draft,
             ranks=self._ranks(),
             http=self.host.health,
+            http_detail=self.host.hindrance(),
             last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(now_s),
