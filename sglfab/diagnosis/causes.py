@@ -55,6 +55,8 @@ def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
     when = signature.when
     if when.ended is not None and when.ended != ended:
         return None
+    if run.matcher.transient.get(id_, run.last_life) < run.last_life:
+        return None
     others = run.matcher.others
     if not all((id_, "also", n) in others for n in range(len(when.also))):
         return None
@@ -175,13 +177,21 @@ def finding_of(run: Run, hit: Hit, release: str | None) -> Finding:
         category=hit.signature.category,
         title=fill(hit.signature.title, hit.captures),
         severity=hit.signature.severity,
-        rank=ranks.pop() if len(ranks) == 1 else None,
+        rank=_rank_of(run, ranks, hit.captures),
         evidence=tuple(dict.fromkeys(_shown(m) for m in hit.matches[:MAX_EVIDENCE])),
         advice=advice_of(hit.signature, hit.captures, stage=stage, draft=draft, release=release),
         confidence=hit.signature.confidence,
         stage=stage,
         draft=draft,
     )
+
+
+def _rank_of(run: Run, ranks: set[str | None], captures: dict[str, str]) -> str | None:
+    """The rank that all lines are from; for lines of the launcher, the one whose number they name."""
+    if len(ranks) != 1:
+        return None
+    [rank] = ranks
+    return rank or run.progress.rank_named(captures.get("tp_rank", ""))
 
 
 def _shown(match: Match) -> Evidence:

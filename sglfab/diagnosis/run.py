@@ -112,8 +112,10 @@ class Run:
         return stages.stage_of_frames(frames, ready=self.ready), stages.draft_of_frames(frames)
 
     def undecided(self) -> bool:
-        """Whether a sign of life would still change what a traceback meant."""
-        return any(f.fatal is None and self.last_life <= f.line for f in self.assembler.failures)
+        """Whether a sign of life would still change what was printed before."""
+        return any(f.fatal is None and self.last_life <= f.line for f in self.assembler.failures) or any(
+            line > self.last_life for line in self.matcher.transient.values()
+        )
 
     def maybe_over(self) -> bool:
         """A cheap hint that the run may have ended."""

@@ -24,7 +24,9 @@ _DECORATE: dict[str, Callable[[str, datetime, int], str]] = {
 def collect(name: str, told: list[str], *, start: datetime) -> tuple[bytes, list[int]]:
     """The file, and for each told line the number of its line in it."""
     decorate = _DECORATE[name]
-    lines = [text if _kernel(text) else decorate(text, start + timedelta(milliseconds=n), n) for n, text in enumerate(told)]
+    lines = [
+        text if _kernel(text) else decorate(text, start + timedelta(milliseconds=n), n) for n, text in enumerate(told)
+    ]
     data = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     return data, list(range(1, len(lines) + 1))
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sglfab.testing.madelogs import collectors, startup
-from sglfab.testing.madelogs.stacks import STACKS
+from sglfab.testing.madelogs.stacks import stack
 
 _BETWEEN = {
     "during": "During handling of the above exception, another exception occurred:",
@@ -61,7 +61,9 @@ class _Teller:
 
     def __init__(self, plot: dict[str, Any]) -> None:
         self.dice = random.Random(plot["id"])  # noqa: S311 - the same plot must make the same log
-        self.clock = datetime(2025, 1 + self.dice.randrange(12), 1 + self.dice.randrange(28), self.dice.randrange(24), 7)
+        self.clock = datetime(
+            2025, 1 + self.dice.randrange(12), 1 + self.dice.randrange(28), self.dice.randrange(24), 7
+        )
 
     def run(self, plot: dict[str, Any]) -> list[Line]:
         self.server = startup.Server(
@@ -114,7 +116,11 @@ class _Teller:
         order = self.dice.sample(list(chosen), len(chosen))
         parts = what.get("chain") or [what]
         blocks = [
-            [line for text in self._traceback(parts, f"@{rank} Scheduler hit an exception: ") for line in self._tell(text, rank)]
+            [
+                line
+                for text in self._traceback(parts, f"@{rank} Scheduler hit an exception: ")
+                for line in self._tell(text, rank)
+            ]
             for rank in order
         ]
         if weave == "lines":
@@ -134,11 +140,12 @@ class _Teller:
                 yield _BETWEEN[part.get("how", "during")]
                 yield ""
             yield ("" if n else head) + "Traceback (most recent call last):"
-            frames = [*STACKS[part["in"]], *(tuple(f) for f in part.get("frames", ()))]
+            frames = [*stack(part["in"], self.server.version), *(tuple(f) for f in part.get("frames", ()))]
             for file, function, code in frames:
                 place = file if file.startswith(("/", "<")) else f"{self.site}/{file}"
                 yield f'  File "{place}", line {self.dice.randrange(40, 4000)}, in {function}'
-                yield f"    {code}"
+                if code:
+                    yield f"    {code}"
                 if self.carets and code.endswith("("):
                     yield "    " + " " * code.find("self") + "^" * max(3, len(code) - code.find("self"))
             yield from part["error"].splitlines()

@@ -49,7 +49,7 @@ _LAUNCH: tuple[Frame, ...] = (
     ("sglang/srt/server_args.py", "prepare_server_args", "return ServerArgs.from_cli_args(raw_args)"),
 )
 
-STACKS: dict[str, tuple[Frame, ...]] = {
+_STACKS: dict[str, tuple[Frame, ...]] = {
     "create": (
         *_SCHED,
         *_LOAD,
@@ -107,7 +107,11 @@ STACKS: dict[str, tuple[Frame, ...]] = {
     ),
     "draft-capture": (
         ("sglang/srt/speculative/eagle_draft_cuda_graph_runner.py", "__init__", "self.capture()"),
-        ("sglang/srt/speculative/eagle_draft_cuda_graph_runner.py", "run_once", "ret = self.eagle_worker.draft_forward("),
+        (
+            "sglang/srt/speculative/eagle_draft_cuda_graph_runner.py",
+            "run_once",
+            "ret = self.eagle_worker.draft_forward(",
+        ),
         *_CALL,
         ("sglang/srt/models/llama_eagle3.py", "forward", "hidden_states = self.model("),
     ),
@@ -140,14 +144,56 @@ STACKS: dict[str, tuple[Frame, ...]] = {
         ("sglang/srt/server_args.py", "from_cli_args", "return cls(**{attr: getattr(args, attr) for attr in attrs})"),
         ("sglang/srt/server_args.py", "__post_init__", "self._handle_speculative_decoding()"),
     ),
+    "args-0410": (
+        *_LAUNCH,
+        ("sglang/srt/server_args.py", "from_cli_args", "return cls(**{attr: getattr(args, attr) for attr in attrs})"),
+        ("<string>", "__init__", ""),
+        ("sglang/srt/server_args.py", "__post_init__", "assert ("),
+    ),
     "launch": (
         *_LAUNCH[:1],
         ("sglang/launch_server.py", "<module>", "run_server(server_args)"),
-        ("sglang/srt/entrypoints/http_server.py", "launch_server", "tokenizer_manager, scheduler_info = _launch_subprocesses("),
+        (
+            "sglang/srt/entrypoints/http_server.py",
+            "launch_server",
+            "tokenizer_manager, scheduler_info = _launch_subprocesses(",
+        ),
     ),
     "import": (
         *_LAUNCH[:1],
         ("sglang/launch_server.py", "<module>", "from sglang.srt.entrypoints.http_server import launch_server"),
-        ("sglang/srt/layers/quantization/__init__.py", "<module>", "from sglang.srt.layers.quantization.fp8 import Fp8Config"),
+        (
+            "sglang/srt/layers/quantization/__init__.py",
+            "<module>",
+            "from sglang.srt.layers.quantization.fp8 import Fp8Config",
+        ),
     ),
 }
+
+# From 0.5.14 on target and draft are built first, and all pools and graphs after them.
+_SCHED_0514: tuple[Frame, ...] = (
+    ("sglang/srt/managers/scheduler.py", "run_scheduler_process", "scheduler = Scheduler("),
+    ("sglang/srt/managers/scheduler.py", "__init__", "self.init_model_worker()"),
+    ("sglang/srt/managers/scheduler.py", "init_model_worker", "self.init_tp_model_worker()"),
+    ("sglang/srt/managers/tp_worker.py", "__init__", "self._init_model_runner()"),
+    ("sglang/srt/model_executor/model_runner.py", "__init__", "self.initialize()"),
+)
+_STACKS_0514: dict[str, tuple[Frame, ...]] = {
+    "pool": (
+        *_SCHED_0514[:2],
+        ("sglang/srt/managers/scheduler.py", "init_model_worker", "self.init_memory_pools()"),
+        ("sglang/srt/managers/tp_worker.py", "alloc_memory_pool", "self.model_runner.alloc_memory_pool("),
+        ("sglang/srt/model_executor/model_runner.py", "alloc_memory_pool", "config = self.resolve_memory_pool_config("),
+        ("sglang/srt/mem_cache/kv_cache_configurator.py", "_profile_available_bytes", "raise ValueError("),
+    ),
+}
+
+
+def stack(name: str, version: tuple[int, ...]) -> tuple[Frame, ...]:
+    """The frames of one place in a release."""
+    old = _STACKS[name]
+    if version < (0, 5, 14):
+        return old
+    if name in _STACKS_0514:
+        return _STACKS_0514[name]
+    return (*_SCHED_0514, *old[len(_SCHED) :]) if old[: len(_SCHED)] == _SCHED else old
