@@ -90,9 +90,8 @@ def _stands(run: Run, match: Match, fatal: set[int]) -> bool:
         return True
     if match.failure is not None:
         return id(match.failure) in fatal
-    lasting = (
-        bool(match.signature.when.also) or "kernel" in pattern_of(match).kinds or match.signature.when.at_least > 1
-    )
+    when = match.signature.when
+    lasting = bool(when.also) or "kernel" in pattern_of(match).kinds or when.at_least > 1 or when.ended is True
     return lasting or match.epoch == run.epoch
 
 
@@ -123,11 +122,14 @@ def place_of(run: Run, match: Match, *, usual: str | None) -> tuple[str, bool]:
 
 
 def following(run: Run, match: Match) -> Failure | None:
-    """The traceback that a native line (NCCL, a device assert, a compiler) led to: the next one in the same stage."""
+    """The traceback that a native line (NCCL, a device assert, a driver) led to: the next one, of what a start survives
+    the next one in the same stage.
+    """
     if match.record.kind not in _NATIVE or not run.ended():
         return None
-    line = match.record.line
-    return next((f for f in run.failures() if f.line > line and run.epochs.get(f.line) == match.epoch), None)
+    later = (f for f in run.failures() if f.line > match.record.line)
+    lasting = match.signature.when.ended is True
+    return next((f for f in later if lasting or run.epochs.get(f.line) == match.epoch), None)
 
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -17,6 +18,9 @@ _DECORATE: dict[str, Callable[[str, datetime, int], str]] = {
     "ray": lambda text, at, n: f"\x1b[36m(SGLangEngine pid=3111, ip=10.0.0.4)\x1b[0m {text}",
     "ts": lambda text, at, n: f"{at:%b %d %H:%M:%S} {text}",
     "slurm": lambda text, at, n: f"{n % 2}: {text}",
+    "docker-json": lambda text, at, n: json.dumps(
+        {"log": f"{text}\n", "stream": "stderr", "time": f"{at:%Y-%m-%dT%H:%M:%S}Z"}
+    ),
     "crlf": lambda text, at, n: f"{text}\r",
 }
 

@@ -1,7 +1,7 @@
 """A plot → the bytes of a log and the numbers of its cause lines.
 
-Notation of a told line: `!` first marks a cause line, `~` a line that must not be taken for it; then `@ ` the launcher's
-time prefix, `@* ` one line from every rank, `@3 ` a line of rank 3; anything else stands as it is.
+Notation of a told line: `!` first marks a cause line, `~` a line that must not be taken for it; then `@ ` the
+launcher's time prefix, `@* ` one line from every rank, `@3 ` a line of rank 3; anything else stands as it is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Teller:
     """Tells the lines of a plot with a clock that only goes forward."""
 
     def __init__(self, plot: dict[str, Any]) -> None:
-        self.dice = random.Random(plot["id"])  # noqa: S311 - the same plot must make the same log
+        self.dice = random.Random(plot["id"])  # the same plot makes the same log
         self.clock = datetime(
             2025, 1 + self.dice.randrange(12), 1 + self.dice.randrange(28), self.dice.randrange(24), 7
         )
@@ -72,6 +72,7 @@ class _Teller:
             path=plot.get("path", "/models/deepseek-r1"),
             draft=plot.get("draft"),
             flags=plot.get("flags", ""),
+            one_line_bars=plot.get("one_line_bars", False),
         )
         self.ranks = _prefixes(plot.get("ranks", "TP8"), self.server.version)
         self.site = plot.get("site", "/usr/local/lib/python3.12/dist-packages")
@@ -111,7 +112,7 @@ class _Teller:
             yield from self._tell(startup.decode(self.server, accept))
 
     def _die(self, ranks: Any = "all", weave: str = "whole", end: str = "sigquit", **what: Any) -> list[Line]:
-        """Tracebacks of the ranks, `whole`, in `lines` that alternate, or all but the last `cut` inside."""
+        """Tracebacks of the ranks: `whole`, alternating in `lines`, `glued` into each other's lines, or `cut` short."""
         chosen = range(len(self.ranks)) if ranks == "all" else ranks
         order = self.dice.sample(list(chosen), len(chosen))
         parts = what.get("chain") or [what]
@@ -125,6 +126,8 @@ class _Teller:
         ]
         if weave == "lines":
             told = _alternate(blocks, self.dice)
+        elif weave == "glued":
+            told = _glued(blocks, self.dice)
         else:
             if weave == "cut":
                 blocks[1:] = [[line for line in block[: len(block) // 2] if not line.cause] for block in blocks[1:]]
@@ -196,4 +199,16 @@ def _alternate(blocks: list[list[Line]], dice: random.Random) -> list[Line]:
             take = dice.randrange(1, 5)
             told += block[:take]
             del block[:take]
+    return told
+
+
+def _glued(blocks: list[list[Line]], dice: random.Random) -> list[Line]:
+    """Each block begins inside a frame line of the one before, whose rest follows it."""
+    told = blocks[-1]
+    for block in reversed(blocks[:-1]):
+        frames = [n for n, line in enumerate(block) if line.text.startswith("  File ")]
+        at = dice.choice(frames)
+        text, cut = block[at].text, dice.randrange(8, len(block[at].text) - 8)
+        glued = replace(told[0], text=text[:cut] + told[0].text)
+        told = [*block[:at], glued, *told[1:], Line(text[cut:]), *block[at + 1 :]]
     return told

@@ -81,6 +81,11 @@ _STACKS: dict[str, tuple[Frame, ...]] = {
             "__init__",
             "min_per_gpu_memory = self.init_torch_distributed()",
         ),
+        (
+            "sglang/srt/model_executor/model_runner.py",
+            "init_torch_distributed",
+            "torch.get_device_module(self.device).set_device(self.gpu_id)",
+        ),
     ),
     "pool": (
         *_SCHED,

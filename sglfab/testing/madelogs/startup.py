@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 Version = tuple[int, ...]
 
-OLD_ORDER = (
-    "args dist dist-end load load-end kv graphs graphs-end draft-load draft-load-end draft-kv draft-graphs "
-    "draft-graphs-end sched http ready"
-).split()
-NEW_ORDER = (
-    "args dist dist-end load load-end draft-load draft-load-end kv draft-kv graphs graphs-end draft-graphs "
-    "draft-graphs-end sched http ready"
-).split()
+_BEGINNING = ("args", "dist", "dist-end", "load", "load-end")
+_GRAPHS = ("graphs", "graphs-end")
+_DRAFT_GRAPHS = ("draft-graphs", "draft-graphs-end")
+_END = ("sched", "http", "ready")
+OLD_ORDER = (*_BEGINNING, "kv", *_GRAPHS, "draft-load", "draft-load-end", "draft-kv", *_DRAFT_GRAPHS, *_END)
+NEW_ORDER = (*_BEGINNING, "draft-load", "draft-load-end", "kv", "draft-kv", *_GRAPHS, *_DRAFT_GRAPHS, *_END)
 
 
 def version(release: str) -> Version:
@@ -30,6 +28,7 @@ class Server:
     path: str = "/models/deepseek-r1"
     draft: str | None = None
     flags: str = ""
+    one_line_bars: bool = False  # carriage returns between the steps, as a terminal gets them
 
     @property
     def version(self) -> Version:
@@ -60,17 +59,18 @@ def _args(server: Server) -> Iterator[str]:
         yield "@ Attention backend not explicitly specified. Use fa3 backend by default."
     else:
         yield "@ Attention backend not specified. Use fa3 backend by default."
-    spec = f"'{server.draft}'" if server.draft else "None"
+    known = {
+        "model_path": server.path,
+        "tokenizer_path": server.path,
+        "load_format": "auto",
+        "mem_fraction_static": 0.85,
+        "speculative_draft_model_path": server.draft,
+        "watchdog_timeout": 300,
+    }
     if v < (0, 5, 19):
-        yield (
-            f"@ server_args=ServerArgs(model_path='{server.path}', tokenizer_path='{server.path}', load_format='auto', "
-            f"mem_fraction_static=0.85, speculative_draft_model_path={spec}, watchdog_timeout=300{server.flags})"
-        )
+        yield f"@ server_args=ServerArgs({', '.join(f'{k}={value!r}' for k, value in known.items())}{server.flags})"
     else:
-        yield (
-            f"@ server_args={{'model_path': '{server.path}', 'tokenizer_path': '{server.path}', 'load_format': 'auto', "
-            f"'mem_fraction_static': 0.85, 'speculative_draft_model_path': {spec}, 'watchdog_timeout': 300{server.flags}}}"
-        )
+        yield f"@ server_args={str(known)[:-1]}{server.flags}}}"
 
 
 def _dist(server: Server) -> Iterator[str]:
@@ -96,8 +96,11 @@ def _load(server: Server, what: str, *, draft: bool) -> Iterator[str]:
     if what == "load":
         yield "@* Load weight begin. avail mem=78.41 GB"
         done = 0 if draft else shards // 2
-        for n in range(done + 1):
-            yield f"{bar}: {100 * n // shards:3d}% Completed | {n}/{shards} [00:0{n}<00:0{shards - n},  1.33it/s]"
+        steps = [
+            f"{bar}: {100 * n // shards:3d}% Completed | {n}/{shards} [00:0{n}<00:0{shards - n},  1.33it/s]"
+            for n in range(done + 1)
+        ]
+        yield from ["\r".join(steps)] if server.one_line_bars else steps
         return
     for n in range(1 if draft else shards // 2 + 1, shards + 1):
         yield f"{bar}: {100 * n // shards:3d}% Completed | {n}/{shards} [00:{n:02d}<00:{shards - n:02d},  1.31it/s]"
