@@ -186,7 +186,7 @@ class Desk:
         self, act: Callable[[Sequence[Seat]], Sequence[Answer | SglfabError]], profile: Profile | None
     ) -> None:
         """Run act once, over all hosts that `each_host` would visit one by one, the nodes of one server included."""
-        if not edge.first_call():
+        if not commandline.first_call():
             return
         names = commandline.cli_hosts(self.c) or list(profile.hosts if profile else ()) or [commandline.LOCAL]
         self._give(lambda: self._together(names, act, profile))

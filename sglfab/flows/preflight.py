@@ -19,15 +19,15 @@ OTHER_OPERATOR = "other-operator"  # the one blocker that --takeover lifts
 
 @dataclass(frozen=True)
 class Readiness:
-    """What preflight saw on `host`. `replaces`: our live runs that the launch will stop first. draft: its architectures."""
+    """What preflight saw on `host`.
+
+    replaces: our live runs that the launch will stop first; draft: the architectures that the draft's config names.
+    """
 
     host: str
     checks: tuple[Check, ...]
     replaces: tuple[Json, ...]
     draft: tuple[str, ...] = ()
-
-    def with_checks(self, more: tuple[Check, ...]) -> Readiness:
-        return replace(self, checks=(*self.checks, *more))
 
     @property
     def blockers(self) -> tuple[Check, ...]:
