@@ -33,6 +33,7 @@ COMMON_HELP = {
     "deadline": "hard cap in seconds (default: none)",
     "pid": "a server that we did not start, by its main process",
     "yes": "do not ask",
+    "via": "how the taps get in: file (footers in the installed files) or plugin (no file is touched)",
     "sglang-path": "the folder that holds sglang/ and its dist-info (default: of the profile's python)",
 }
 

@@ -54,6 +54,7 @@ def render(project: Project, profile: Profile, *, release: str, release_source: 
         script="",
         starter=start_program(project) if _secret_flags(profile) else None,
         notes=notes,
+        patch_via=profile.patch_via,
     )
     limits = tuple((LIMITS[name], value) for name, value in profile.ulimits.items())
     return replace(plan, script=launch_script(project, plan, flags, limits=limits, loopback=unproxied(host)))

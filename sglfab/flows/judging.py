@@ -35,11 +35,11 @@ def wait_for_run(
     api_key: str | None,
     hide: Sequence[str],
     deadline_s: float | None,
-    former: Mapping[str, float],
+    former: Mapping[str, tuple[float, ...]],
     report: Report,
     clock: Clock,
 ) -> Verdict:
-    """Wait for one of our runs. former: stage → seconds of this profile's former runs. Raises Interrupted."""
+    """Wait for one of our runs. former: what `history.former` tells of former runs. Raises Interrupted."""
     plan = plan_of(run)
     settings = replace(plan.wait, deadline_s=deadline_s if deadline_s is not None else plan.wait.deadline_s)
     request = {
@@ -55,31 +55,26 @@ def wait_for_run(
         "hide": list(hide),
         "generate": True,
     }
-    expect = _expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path))
-    judge = Judge(catalogue, expect=replace(expect, former=former))
-    named = {"run": run["id"], "profile": plan.profile, "sglang_version": run.get("sglang_version")}
-    try:
-        verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
-    except Interrupted as stopped:
-        raise Interrupted(_named(stopped.verdict, host, plan.http_host, plan.port, named)) from None
-    return _named(verdict, host, plan.http_host, plan.port, named)
-
-
-def _expect(
-    settings: WaitSettings, *, patches: tuple[str, ...] = (), tp_size: int | None = None, draft: bool | None = None
-) -> Expectation:
-    return Expectation(
-        deadline_s=settings.deadline_s, allowances=settings.allowances, patches=patches, tp_size=tp_size, draft=draft
+    expect = Expectation(
+        deadline_s=settings.deadline_s,
+        allowances=settings.allowances,
+        patches=plan.patches,
+        tp_size=plan.tp_size,
+        draft=bool(plan.draft_path),
+        former=former,
+        host=host.label,
+        url=_url(plan.http_host, plan.port),
+        profile=plan.profile,
+        run=run["id"],
+        sglang_version=run.get("sglang_version"),
     )
+    judge = Judge(catalogue, expect=expect)
+    return wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
 
 
-def _named(verdict: Verdict, host: Host, http_host: str, port: int | None, named: Mapping[str, str | None]) -> Verdict:
+def _url(http_host: str, port: int | None) -> str | None:
     shown = "127.0.0.1" if http_host in ("0.0.0.0", "::", "") else http_host
-    url = f"http://{shown}:{port}" if port else None
-    version = named.get("sglang_version") or verdict.sglang_version
-    return replace(
-        verdict, host=host.label, url=url, run=named.get("run"), profile=named.get("profile"), sglang_version=version
-    )
+    return f"http://{shown}:{port}" if port else None
 
 
 def api_key(run: Json, environ: Mapping[str, str], report: Report) -> str | None:
@@ -107,7 +102,6 @@ def wait_for_foreign(
     """Wait for a server that is not ours: HTTP from here (`url`), log and processes from its host."""
     from sglfab.flows.http_direct import DirectProbe  # requests takes as long to import as the rest of a wait
 
-    judge = Judge(catalogue, expect=_expect(settings))
     probe = None
     if foreign.url:
         probe = DirectProbe(
@@ -117,8 +111,14 @@ def wait_for_foreign(
             reconnect_s=settings.reconnect_s,
             clock=clock,
         )
+    expect = Expectation(
+        deadline_s=settings.deadline_s,
+        allowances=settings.allowances,
+        url=probe.base if probe else _url(foreign.http_host, foreign.port),
+    )
     if probe and not (foreign.log or foreign.pid):
-        return replace(_wait_url(probe, judge, report), url=probe.base)
+        return _wait_url(probe, Judge(catalogue, expect=expect), report)
+    judge = Judge(catalogue, expect=replace(expect, host=host.label))
     request: dict[str, Json] = {
         "run_id": None,
         "pid": foreign.pid,
@@ -133,9 +133,7 @@ def wait_for_foreign(
         "record": False,
         "generate": True,
     }
-    verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock, beside=probe)
-    named = _named(verdict, host, foreign.http_host, foreign.port, {})
-    return replace(named, url=probe.base) if probe else named
+    return wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock, beside=probe)
 
 
 def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:

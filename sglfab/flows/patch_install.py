@@ -13,7 +13,10 @@ from sglfab.transports.host import Host
 
 
 def load(project: Project, names: Sequence[str]) -> PatchSet:
-    """The named sets as one. Raises InputError patch-set-unknown, patch-set-invalid."""
+    """The named sets as one, with the taps of every draft.
+
+    Raises InputError patch-set-unknown, patch-set-invalid, patch-sets-clash.
+    """
     if not names:
         known = ", ".join(project.names("patches"))
         raise InputError("patch-set-unknown", "no patch set is named", where="--patches", try_=known)

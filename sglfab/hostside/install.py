@@ -61,13 +61,19 @@ def _importable(pythonpath: str) -> List[str]:
 
 
 def version_of(root: str) -> Optional[str]:
-    """The release as the package itself tells it, else as its METADATA does. None: it says nothing."""
+    """The release as the package itself tells it, else as SGLang's own METADATA does. None: it says nothing.
+
+    A fork numbers its distribution as it likes: lsglang 1.6.5 holds what calls itself 0.5.15.dev105.
+    """
     for name in ("_version.py", "version.py"):
         found = _VERSION.search(_read(os.path.join(root, "sglang", name)))
         if found:
             return found.group(1)
     info = dist_info(root)
-    found = re.search(r"^Version: (\S+)", _read(os.path.join(info, "METADATA")), re.MULTILINE) if info else None
+    named = re.match(r"sglang-[^-]+\.dist-info$", os.path.basename(info)) if info else None
+    found = (
+        re.search(r"^Version: (\S+)", _read(os.path.join(info, "METADATA")), re.MULTILINE) if info and named else None
+    )
     return found.group(1) if found else None
 
 

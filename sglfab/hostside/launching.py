@@ -25,13 +25,16 @@ from sglfab.hostside.state import FULL_DISK, disk_full, private_dir, state_dir, 
 
 Json = Dict[str, Any]
 _ANSWER_S = 30.0
+# What a server of ours that started us may have left in the environment.
+_OWN = ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_PLUGIN", "SGLFAB_SECRETS_FD")
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sglfab.hostside.keeper import main; sys.exit(main())"
 
 
 def launch(request: Json, emit: Callable[[Json], None], stdin_closed: threading.Event) -> Json:
     """Start the plan's server; {"run", "warnings", "removed"} once the keeper reported main's pid and start time.
 
-    Raises HostError disk-full, run-exists, secret-in-plan, launch-failed; after any of them nothing of the run is left.
+    Raises HostError disk-full, run-exists, secret-in-plan, plugin-path, launch-failed;
+    after any of them nothing of the run is left.
     """
     secrets: Dict[str, str] = request.get("secrets") or {}
     _refuse_visible(secrets, request)
@@ -40,9 +43,10 @@ def launch(request: Json, emit: Callable[[Json], None], stdin_closed: threading.
     folder = _make_folder(state, request["run_id"])
     try:
         probe = _probe_file(state, request.get("probe"))
+        plugin = _plugin_folder(state, request.get("plugin"))
         run = _run(request, folder)
         _write_files(folder, request, run)
-        warnings = _start(_order(run, folder, probe=probe, secrets=secrets, umask=umask))
+        warnings = _start(_order(run, folder, probe=probe, plugin=plugin, secrets=secrets, umask=umask))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise _explain(error, folder) from error
@@ -107,6 +111,21 @@ def _probe_file(state: str, probe: Optional[Json]) -> Optional[str]:
     return path
 
 
+def _plugin_folder(state: str, plugin: Optional[Json]) -> Optional[str]:
+    """Put the plugin's files into a folder named by their hash; only the server of this launch gets it on its path."""
+    if not plugin:
+        return None
+    folder = os.path.join(state, "plugins", plugin["sha"])
+    if os.pathsep in folder:
+        what = "a folder with %r in its name cannot stand in PYTHONPATH" % os.pathsep
+        raise HostError("plugin-path", what, where=folder, try_="another SGLFAB_STATE_DIR, or --via file")
+    for name, text in sorted(plugin["files"].items()):
+        path = os.path.join(folder, name)
+        private_dir(os.path.dirname(path))
+        write_atomic(path, text.encode("utf-8"))
+    return folder
+
+
 def _write_files(folder: str, request: Json, run: Json) -> None:
     write_atomic(os.path.join(folder, "launch.sh"), request["script"].encode("utf-8", "surrogateescape"), 0o700)
     if request.get("starter"):
@@ -135,10 +154,14 @@ def _run(request: Json, folder: str) -> Json:
     }
 
 
-def _order(run: Json, folder: str, *, probe: Optional[str], secrets: Dict[str, str], umask: int) -> Json:
-    env = {k: v for k, v in os.environ.items() if k not in ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_SECRETS_FD")}
+def _order(
+    run: Json, folder: str, *, probe: Optional[str], plugin: Optional[str], secrets: Dict[str, str], umask: int
+) -> Json:
+    env = {k: v for k, v in os.environ.items() if k not in _OWN}
     if probe:
         env.update(SGLFAB_TRACE_DIR=os.path.join(folder, "trace"), SGLFAB_PROBE=probe)
+    if plugin:
+        env.update(SGLFAB_PLUGIN=plugin)
     env.update({k[len("env.") :]: v for k, v in secrets.items() if k.startswith("env.")})
     return {
         "dir": folder,

@@ -19,6 +19,7 @@ Json = Dict[str, Any]
 Emit = Callable[[Json], None]
 PIECE = 256 << 10
 _POLL_S = 0.2
+_TRACE_FILE = re.compile(r"rank(\d+)(?:\.\d+)?(?:\.part\d+)?\.jsonl")
 _KINDS = {stat.S_IFDIR: "it is a folder", stat.S_IFIFO: "it is a pipe", stat.S_IFSOCK: "it is a socket"}
 
 
@@ -72,13 +73,14 @@ def readable(path: str) -> Iterator[None]:
 
 
 def tail(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
-    """The last `lines` lines, then with `follow` whatever is added until stdin ends. Of a trace: every rank's file."""
+    """The last `lines` lines, then with `follow` whatever is added until stdin ends. Of a trace: each newest part."""
     given, follow = request.get("lines"), bool(request.get("follow"))
     lines = 10 if given is None else int(given)
     sources = _sources(request)
     followed: Dict[str, Followed] = {}
+    newest = {first_part(path): path for _, path in sources()}
     for rank, path in sources():
-        followed[path] = Followed(path, rank, lines)
+        followed[path] = Followed(path, rank, lines if path in newest.values() else 0)
         followed[path].pump(emit)
     while follow and not stdin_closed.wait(_POLL_S):
         for rank, path in sources():
@@ -101,13 +103,21 @@ def _sources(request: Json) -> Callable[[], List[Tuple[Optional[str], str]]]:
 
 
 def trace_files(run_dir: str) -> List[Tuple[Optional[str], str]]:
-    """(rank as text, path) of every trace file, by rank; a second process of a rank writes rank<N>.<pid>.jsonl."""
+    """(rank as text, path) of every trace file, by rank, each process's parts in order.
+
+    A second process of a rank writes rank<N>.<pid>.jsonl; a long trace goes on in rank<N>.part0002.jsonl and so on.
+    """
     found = []
     for path in glob.glob(os.path.join(glob.escape(run_dir), "trace", "rank*.jsonl")):
-        match = re.fullmatch(r"rank(\d+)(?:\.\d+)?\.jsonl", os.path.basename(path))
+        match = _TRACE_FILE.fullmatch(os.path.basename(path))
         if match:
             found.append((int(match.group(1)), path))
     return [(str(rank), path) for rank, path in sorted(found)]
+
+
+def first_part(path: str) -> str:
+    """The file with which the trace of the same process begins."""
+    return re.sub(r"\.part\d+(?=\.jsonl$)", "", path)
 
 
 class Followed:

@@ -42,6 +42,7 @@ def build(name: str, resolved: Resolved) -> Profile:
         port=port,
         cuda_graphs=_scalar(tree, "cuda_graphs"),
         patches=_texts(tree, "patches"),
+        patch_via=_scalar(tree, "patch_via") or "file",
         secrets=tuple(_secrets(tree)),
         wait=_wait(tree),
         stop_grace_s=_grace_s(tree),

@@ -34,6 +34,7 @@ MUST_BE: Mapping[tuple[str, ...], str] = {
     ("wait", "allowances"): "a mapping of stages to seconds",
     ("wait", "allowances", "*"): "seconds above 0",
     ("patches",): "the name of a patch set, or a list of them",
+    ("patch_via",): "file or plugin",
     ("secrets",): "a mapping with env: and args:",
     ("secrets", "*"): "a mapping of names to where the secret is fetched",
     ("secrets", "*", "*"): "one of {env: VARIABLE}, {file: PATH}, {command: LINE}",

@@ -62,7 +62,7 @@ def _progress(view: WatchView) -> str:
         words += [rank.rank, rank.detail, "" if rank.progress is None else f"{rank.progress:.0%}"]
     words += [health(view), f"({spoken(view.elapsed_s)})"]
     span = current_span(view.timeline)
-    eta = eta_text(span) if span else ""
+    eta = eta_text(span, view.start_left_s) if span else ""
     return " ".join(word for word in words if word) + (f", {eta}" if eta else "")
 
 

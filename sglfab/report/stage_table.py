@@ -108,7 +108,7 @@ def _span_text(span: StageSpan) -> str:
 
 def _left(view: WatchView) -> Text | None:
     span = current_span(view.timeline)
-    words = eta_text(span) if span else ""
+    words = eta_text(span, view.start_left_s) if span else ""
     return Text("left  " + words, style="dim") if words else None
 
 

@@ -250,27 +250,6 @@ def test_kill_9_of_a_scheduler_that_the_log_reports() -> None:
     assert any("OOM killer" in gap for gap in verdict.gaps)
 
 
-def test_kill_9_with_a_readable_kernel_log_without_oom_is_unknown() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).see(0.2, "kernel", lines=[]).log(5, real_log("kill_scheduler"))
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.category == "unknown"
-    assert any("OOM killer" in text for text in verdict.ruled_out)
-
-
-def test_kill_9_with_the_kernels_oom_line_is_the_oom_killer() -> None:
-    line = "Out of memory: Killed process 2 (sglang::schedul) total-vm:1kB"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", lines=[line])
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.id == "host.oom_killer"
-    assert verdict.primary.confidence == "high"
-    assert verdict.primary.evidence[0].source == "kernel"
-
-
-def test_the_cgroup_counter_proves_it_too() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", oom_kill=1)
-    assert wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3).primary.confidence == "high"
-
-
 def test_the_launcher_killed_with_9_is_a_crash_that_the_log_cannot_show() -> None:
     wait = serving().alive(9, 2, 3, 4, gone=(1,)).see(9, "exit", code=-9, signal="SIGKILL")
     verdict = wait.at(9.4)
@@ -323,26 +302,56 @@ def test_a_busy_rank_behind_a_slow_health_is_not_stuck() -> None:
     assert wait.says(33.6) != "stuck"
 
 
-def quiet_start(minutes: int, *, busy: bool) -> list[str]:
-    """Verdicts, one every 10 s, of a load that says nothing for some minutes."""
-    head = real_log("dsv2_tp2").split("Load weight end")[0].rpartition("\n")[0] + "\n"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(1, head)
-    said = []
+def quiet_start(minutes: int, *, busy: bool, **expected: Any) -> list[Any]:
+    """Verdicts, one every 10 s, of a load of both ranks that says nothing for some minutes."""
+    head = "".join(real_log("dsv2_tp2").partition("TP0] Load weight begin.")[:2]) + "\n"
+    wait = Wait(**expected).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    found = []
     for t in range(10, minutes * 60, 10):
         wait.alive(t, 1, 2, 3, 4, cpu=float(t) if busy else 1.0).http(t, "health", "refused", ours=None).see(t, "tick")
-        said.append(wait.says(t))
-    return said
+        found.append(wait.at(t))
+    return found
+
+
+def verdicts(found: list[Any]) -> set[str]:
+    return {verdict.verdict for verdict in found}
 
 
 def test_a_healthy_start_with_quiet_minutes_never_leaves_loading() -> None:
-    assert set(quiet_start(20, busy=True)) == {"loading"}
-    assert set(quiet_start(6, busy=False)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True)) == {"loading"}
+    assert verdicts(quiet_start(6, busy=False)) == {"loading"}
 
 
 def test_two_flat_signals_beyond_the_allowance_are_stuck() -> None:
-    said = quiet_start(70, busy=False)
-    assert said[0] == "loading"
-    assert said[-1] == "stuck"
+    assert verdicts(quiet_start(59, busy=False)) == {"loading"}
+    last = quiet_start(70, busy=False)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 3600 s (the default)" in last.notes
+
+
+def warming_up(minutes: int, *, line: str) -> str:
+    """What is said after minutes of idle ranks and 503, in which each probe leaves a line in the log."""
+    head = real_log("dsv2_tp2").partition('"GET /health')[0].rpartition("\n")[0] + "\n"
+    wait = Wait(allowances={"warmup": 300}).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    for t in range(2, minutes * 60, 2):
+        wait.http(t, "health", "503").log(t, line).alive(t, 1, 2, 3, 4, cpu=1.0)
+    return wait.says(minutes * 60)
+
+
+def test_the_lines_that_probes_leave_in_the_log_are_no_progress() -> None:
+    probed = '[2026-12-01 01:23:01] INFO:     127.0.0.1:51154 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
+    assert warming_up(4, line=probed) == "loading"
+    assert warming_up(6, line=probed) == "stuck"
+    assert warming_up(6, line=probed + "[2026-12-01 01:23:06 TP1] warming up kernel 7\n") == "loading"
+
+
+def test_former_starts_make_it_sooner_but_never_sooner_than_ten_minutes() -> None:
+    former = {"load-weights": (40.0, 50.0, 45.0)}
+    assert verdicts(quiet_start(10, busy=False, former=former)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True, former=former)) == {"loading"}
+    last = quiet_start(11, busy=False, former=former)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 600 s (from 3 former starts)" in last.notes
 
 
 def test_a_deadline_is_a_hard_cap_and_there_is_none_by_default() -> None:
@@ -422,10 +431,57 @@ def test_a_bar_that_rewrites_its_line_shows_progress_before_the_line_ends() -> N
 def test_an_estimate_comes_from_former_runs_before_the_bar() -> None:
     text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
     bar = "\rLoading safetensors checkpoint shards:  50% Completed | 32/64 [00:10<00:10,  3.2it/s]\n"
-    span = Wait(former={"load-weights": 100}).start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (70, "former-runs")
-    span = Wait().start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (10, "bar")
+    former = {"load-weights": (90.0, 100.0, 300.0), "load-weights/draft": (5.0,), "warmup": (10.0, 20.0)}
+    view = Wait(former=former).start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (70, "former-runs")
+    assert view.start_left_s == 70 + 5 + 15
+    view = Wait().start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (10, "bar")
+    assert view.start_left_s is None
+
+
+def test_the_draft_has_an_estimate_of_its_own() -> None:
+    begin = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    end = "[2026-12-01 01:23:16 TP0] Load weight end. elapsed=10 s\n"
+    wait = Wait(former={"load-weights": (100.0,), "load-weights/draft": (8.0,)}).start().log(10, begin)
+    span = wait.log(20, end + begin).judge.view(23).timeline[-1]
+    assert (span.stage, span.draft, span.eta_s) == ("load-weights", True, 5)
+
+
+BEGAN = 1764552180.0  # 2025-12-01 01:23:00 UTC
+STARTS = {
+    "of this time zone": (BEGAN, 6.0),
+    "of a time zone 5:45 ahead": (BEGAN - 5.75 * 3600, 6.0),
+    "within the second of the first line": (BEGAN + 6.7, None),
+    "minutes before the first line": (BEGAN - 700, 706.0),
+    "unknown": (None, None),
+}
+
+
+@pytest.mark.parametrize(("started", "imported_s"), STARTS.values(), ids=STARTS.keys())
+def test_the_timeline_begins_with_the_imports_that_no_line_tells(
+    started: float | None, imported_s: float | None
+) -> None:
+    text = "[2025-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    wait = Wait().start(started_wall=started, wall=started)
+    before = [(span.stage, span.start_s, span.end_s) for span in wait.judge.view(1).timeline]
+    assert before == ([] if started is None else [("import", 0.0, None)])
+    first, *rest = [(span.stage, span.start_s, span.end_s) for span in wait.log(2, text).judge.view(3).timeline]
+    if imported_s is None:
+        assert (first, rest) == (("load-weights", 0.0, None), [])
+    else:
+        assert [first, *rest] == [("import", 0.0, imported_s), ("load-weights", imported_s, None)]
+
+
+def test_imports_have_an_estimate_too() -> None:
+    view = Wait(former={"import": (10.0,), "load-weights": (60.0,)}).start(wall=1003.0).judge.view(4)
+    assert (view.timeline[-1].eta_s, view.start_left_s) == (10 - 3 - 4, 3 + 60)
+
+
+def test_a_wait_that_comes_later_reckons_from_the_times_in_the_log() -> None:
+    text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n[2026-12-01 01:24:06 TP0] x\n"
+    span = Wait(former={"load-weights": (100.0,)}).start().log(0, text).judge.view(15).timeline[-1]
+    assert span.eta_s == 100 - 60 - 15
 
 
 def test_a_traceback_that_nobody_died_of_does_not_end_the_wait() -> None:

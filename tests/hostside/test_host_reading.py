@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +108,14 @@ def test_the_log_and_the_traces_of_a_run(host):
             file.write(f'{{"rank": {rank}}}\n')
     events = host.call("tail", run_id=run["id"], which="trace", lines=5)[2]
     assert events == [{"rank": "2", "data": '{"rank": 2}\n'}, {"rank": "10", "data": '{"rank": 10}\n'}]
+
+
+def test_of_a_trace_in_parts_the_newest_is_shown(host):
+    run = host.launch({}, probe={"sha": "x", "source": ""})
+    for name in ("rank0", "rank0.part0010", "rank0.part0009", "rank0.77", "rank1", "rank1.part0002", "rank1.broken"):
+        Path(run["dir"], "trace", f"{name}.jsonl").write_text(f"{name}\n")
+    events = host.call("tail", run_id=run["id"], which="trace", lines=5)[2]
+    assert [event["data"] for event in events] == ["rank0.77\n", "rank0.part0010\n", "rank1.part0002\n"]
 
 
 def test_a_trace_that_appears_later_is_followed(host):

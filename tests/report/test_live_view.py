@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,8 @@ def test_what_is_done_and_what_is_left_are_said():
     lines = drawn(view(timeline=timeline))
     assert "done  import 8.2 s" in lines
     assert "left  about 2m10s left, from former runs" in lines
+    lines = drawn(replace(view(timeline=timeline), start_left_s=305.2))
+    assert "left  about 2m10s left, from former runs; ready in about 5m05s" in lines
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def test_list_shows_every_command_of_the_contract_with_a_help_line():
     listed = json.loads(fab("--list", "-F", "json").out)
     helps = {task["name"]: task["help"] for task in listed["tasks"]}
     expected = {
-        "launch", "patch-debug", "unpatch-debug", "patch-status", "wait-health", "diagnose", "stop", "restart",
-        "status", "logs", "runs", "preflight", "profiles", "render", "explain",
+        "launch", "patch-debug", "unpatch-debug", "patch-status", "patch-check", "wait-health", "diagnose", "stop",
+        "restart", "status", "logs", "runs", "preflight", "profiles", "render", "explain",
     }  # fmt: skip
     assert set(helps) == expected
     assert all(text and text.endswith(".") for text in helps.values())
