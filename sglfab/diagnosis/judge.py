@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
-from sglfab.diagnosis import deaths, readiness, stall
+from sglfab.diagnosis import deaths, readiness, stacks, stall
 from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.expectation import Expectation, share
 from sglfab.diagnosis.hostfold import WATCHED, HostFold
@@ -35,6 +35,7 @@ class Judge:
         self.t = 0.0
         self.started_wall: float | None = None  # unix time of the server's start
         self._place_seen: tuple[tuple[str, bool], float] = (("import", False), 0.0)  # stage and since when
+        self._asked: float | None = None  # the quiet time for which stacks were asked for
         self._cached: tuple[tuple[int, int], LogVerdict] | None = None
 
     def feed(self, seen: Observation) -> None:
@@ -84,7 +85,16 @@ class Judge:
             or self._deadline(now_s)
             or Outcome("loading")
         )
+        if outcome.verdict in ("stuck", "timed_out"):
+            outcome = stacks.joined(self, outcome)
         return self._shape(outcome, now_s)
+
+    def asks_for_stacks(self, now_s: float) -> bool:
+        """Whether to ask the host for the stacks of all ranks: once for each time in which nothing moves."""
+        since = stacks.quiet_since(self, now_s)
+        asks = since is not None and since != self._asked
+        self._asked = since if asks else self._asked
+        return asks
 
     def _deadline(self, now_s: float) -> Outcome | None:
         deadline = self.expect.deadline_s
@@ -110,7 +120,8 @@ class Judge:
         """The verdict of a log file alone."""
         said = self.log_verdict()
         strange = said.primary is None and not self.log.run.progress.timeline()
-        notes = (f"no line of {path} was recognised as SGLang's",) if strange else ()
+        why = f"no line of {path} was recognised as SGLang's" if self.log.bytes else f"{path} is empty"
+        notes = (why,) if strange else ()
         outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), notes=notes, log=said)
         return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 
@@ -164,6 +175,7 @@ class Judge:
             draft=draft,
             ranks=self._ranks(),
             http=self.host.health,
+            http_detail=self.host.hindrance(),
             last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(now_s),

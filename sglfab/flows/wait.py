@@ -110,6 +110,8 @@ def _follow_once(
                 verdict = follow.judge.verdict(follow.now)
             if verdict.verdict != "loading":
                 return verdict
+            if follow.judge.asks_for_stacks(follow.now):
+                stream.ask("stacks")
     raise ChannelLost("the watcher on the host ended")
 
 

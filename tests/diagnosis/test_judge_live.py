@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,85 @@ def test_an_unknown_owner_of_the_port_is_a_gap() -> None:
     assert any("socket" in gap for gap in wait.at(7.1).gaps)
 
 
+BARE = (
+    'Traceback (most recent call last):\n  File "/x/sglang/srt/a.py", line 1, in b\n    c()\nRuntimeError: who knows\n'
+)
+ALIVE = "[2026-12-01 10:00:00 TP0] Decode batch, #running-req: 1, #token: 1, token usage: 0.01\n"
+
+
+def log_alone(text: str, **start: Any) -> Wait:
+    return Wait().start(**{"main": None, "port": None, "started_wall": None, **start}).log(0.1, text)
+
+
+ENDED = {
+    "a bare traceback": (lambda: log_alone(BARE), 6, "crashed"),
+    "a bare traceback a moment ago": (lambda: log_alone(BARE), 3, "loading"),
+    "a traceback that was survived": (lambda: log_alone(BARE + ALIVE), 60, "loading"),
+    "one after which something is written again and again": (lambda: log_alone(BARE).log(58, "x\n"), 60, "loading"),
+    "a bare traceback, and nobody listens": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "refused"),
+        6,
+        "crashed",
+    ),
+    "a bare traceback of a server that answers": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "503"),
+        60,
+        "loading",
+    ),
+    "a bare traceback of a process that lives": (lambda: log_alone(BARE, main=1).alive(1, 1), 60, "loading"),
+}
+
+
+@pytest.mark.parametrize(("wait", "now", "says"), ENDED.values(), ids=ENDED.keys())
+def test_a_log_that_ends_in_a_traceback(wait: Callable[[], Wait], now: float, says: str) -> None:
+    assert wait().says(now) == says
+
+
+def test_a_log_alone_that_shows_a_server_at_fault_is_degraded() -> None:
+    text = (ROOT / "tests" / "cases" / "dev" / "d024-accept-100" / "server.log").read_text()
+    verdict = log_alone(text).at(10)
+    assert (verdict.verdict, verdict.primary.id) == ("degraded", "spec.low_accept")
+
+
+MODEL_INFO = {"model_path": "/m", "tokenizer_path": "/m", "is_generation": True}
+
+
+def test_a_model_info_of_sglang_tells_whose_server_it_is() -> None:
+    wait = Wait().start().http(6, "health", "200", ours=None).http(6.1, "model_info", "200", ours=None, body=MODEL_INFO)
+    verdict = wait.http(7, "generate", "200", ours=None).at(7.1)
+    assert (verdict.verdict, verdict.gaps) == ("ready", ())
+
+
+STRANGERS = {
+    "a file server": ({"text": "ok"}, 200, 501, "unreachable"),
+    "one without the path": (None, 404, 404, "unreachable"),
+    "one without the method": ({"text": "<html>"}, 200, 405, "unreachable"),
+    "SGLang whose scheduler is away": (MODEL_INFO, 200, 500, "loading"),
+    "SGLang that wants a key": (None, 401, 401, "ready"),
+    "a gateway without a backend": (None, 502, 502, "loading"),
+    "a gateway that knows one path": (MODEL_INFO, 200, 404, "loading"),
+    "a stranger that generates": ({"text": "ok"}, 200, 200, "ready"),
+}
+
+
+@pytest.mark.parametrize(("body", "info", "generate", "says"), STRANGERS.values(), ids=STRANGERS.keys())
+@pytest.mark.parametrize("ours", [True, None])
+def test_what_answers_and_is_no_sglang_is_not_waited_for(ours, body, info, generate, says) -> None:
+    wait = Wait().start().http(6, "health", "200", ours=ours, status=200)
+    wait.http(6.1, "model_info", "other", ours=ours, status=info, body=body)
+    state = str(generate) if generate in (200, 503) else "other"
+    assert wait.http(6.2, "generate", state, ours=ours, status=generate).says(7) == says
+
+
+def test_what_hinders_is_in_the_view() -> None:
+    wait = Wait().start().http(1, "health", "other", ours=None, status=404)
+    assert wait.judge.view(1).http_detail == "HTTP 404"
+    assert wait.http(2, "health", "other", ours=None, detail="no such name").judge.view(2).http_detail == "no such name"
+    assert wait.http(3, "health", "refused", detail="nobody listens").judge.view(3).http_detail == ""
+    wait.http(4, "health", "200", status=200).http(5, "generate", "other", status=500)
+    assert wait.judge.view(5).http_detail == "one token: 500"
+
+
 @pytest.mark.parametrize("state", ["refused", "503", "timeout", "other"])
 def test_no_other_http_state_is_ready(state: str) -> None:
     wait = Wait().start().alive(0.1, 1, 2, 3, 4).http(6, "health", state).http(6.5, "generate", state)
@@ -168,27 +248,6 @@ def test_kill_9_of_a_scheduler_that_the_log_reports() -> None:
     assert verdict.primary.category == "host.oom_killer"
     assert verdict.primary.confidence == "low"
     assert any("OOM killer" in gap for gap in verdict.gaps)
-
-
-def test_kill_9_with_a_readable_kernel_log_without_oom_is_unknown() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).see(0.2, "kernel", lines=[]).log(5, real_log("kill_scheduler"))
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.category == "unknown"
-    assert any("OOM killer" in text for text in verdict.ruled_out)
-
-
-def test_kill_9_with_the_kernels_oom_line_is_the_oom_killer() -> None:
-    line = "Out of memory: Killed process 2 (sglang::schedul) total-vm:1kB"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", lines=[line])
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.id == "host.oom_killer"
-    assert verdict.primary.confidence == "high"
-    assert verdict.primary.evidence[0].source == "kernel"
-
-
-def test_the_cgroup_counter_proves_it_too() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", oom_kill=1)
-    assert wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3).primary.confidence == "high"
 
 
 def test_the_launcher_killed_with_9_is_a_crash_that_the_log_cannot_show() -> None:

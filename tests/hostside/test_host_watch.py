@@ -13,6 +13,7 @@ import pytest
 from sglfab.hostside.watch_http import Identity
 from sglfab.hostside.watch_kernel import _NEEDLE
 from sglfab.hostside.watch_log import LogWatch, _unfinished
+from sglfab.hostside.watch_shm import ShmWatch
 
 HERE = Path(__file__).parent
 CHILDREN = ["sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenizer"]
@@ -157,6 +158,56 @@ def test_a_stopped_process_shows_its_state(host):
         assert seen["data"]["gone"] == []
 
 
+def test_gpus_and_who_else_is_on_them(host, nvidia_smi):
+    run = host.launch({})
+    busy = {"memory.used": "40000", "utilization.gpu": "97"}
+    ours = {"pid": str(run["main"]["pid"]), "used_memory": "[N/A]"}
+    nvidia_smi(gpus=[busy, {}], apps=[ours, {"pid": str(os.getpid()), "process_name": "a, b --api-key sk-1"}])
+    with host.open("watch", run_id=run["id"]) as op:
+        first, second = op.until(kind("gpu"))["data"]["gpus"]
+    assert (first["used_mb"], first["util"], second["util"]) == (40000, 97, None)
+    users = [(p["pid"], p["used_mb"], p["name"]) for p in first["processes"]]
+    assert users == [
+        (run["main"]["pid"], None, "/opt/env/bin/python"),
+        (os.getpid(), 1000, "a, b --api-key ***"),
+    ]
+    assert second["processes"] == []
+
+
+BROKEN_SMI = {"it fails": "exit 9", "its answer is none": "echo 'NVIDIA-SMI has failed: no driver'; exit 0"}
+
+
+@pytest.mark.parametrize("does", BROKEN_SMI.values(), ids=BROKEN_SMI.keys())
+def test_an_nvidia_smi_that_tells_nothing(host, nvidia_smi, tmp_path, does):
+    run = host.launch({})
+    nvidia_smi()
+    (tmp_path / "bin" / "nvidia-smi").write_text(f"#!/bin/sh\n{does}\n")
+    with host.open("watch", run_id=run["id"]) as op:
+        op.until(kind("gap", lambda d: "nvidia-smi" in d["text"]))
+    assert of_kind(op, "gpu") == []
+
+
+def test_free_shared_memory_is_told_when_it_changes(host):
+    host.move_to_small_disk(4096)
+    told = Told()
+    watch = ShmWatch(None, told.put, path=str(host.state))
+    watch.poll()
+    watch.poll()
+    (host.state / "nccl-1").write_bytes(b"x" * 3_000_000)
+    watch.poll()
+    assert [k for k, _ in told] == ["shm", "shm"]
+    assert told[0][1]["total_mb"] == pytest.approx(4.2, abs=0.1)
+    assert told[0][1]["free_mb"] - told[1][1]["free_mb"] == pytest.approx(3.0, abs=0.1)
+
+
+def test_shared_memory_that_is_not_there_is_one_gap(tmp_path):
+    told = Told()
+    watch = ShmWatch(None, told.put, path=str(tmp_path / "none"))
+    watch.poll()
+    watch.poll()
+    assert [k for k, _ in told] == ["gap"]
+
+
 def test_another_server_on_the_port_is_not_ours(host, port, bystander, eventually):
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
@@ -274,6 +325,16 @@ def test_replicas_of_a_rank_are_proven_together(host):
     Path(run["dir"], "trace", "rank0.77.jsonl").write_text('{"kind": "record", "role": "target"}\n')
     with host.open("watch", run_id=run["id"], patches=["eagle3"]) as op:
         assert op.until(kind("trace"))["data"]["ranks"]["0"]["proof"] is False
+
+
+def test_the_parts_of_a_long_trace_are_counted_together(host):
+    run = host.launch({}, probe={"sha": "x", "source": ""}, patches=["eagle3"])
+    proof, record = '{"kind": "proof", "wrapped": 6, "missing": []}\n', '{"kind": "record", "role": "target"}\n'
+    for part, text in (("rank0", proof + record), ("rank0.part0003", record), ("rank0.part0004", record)):
+        Path(run["dir"], "trace", f"{part}.jsonl").write_text(text)
+    expected = {"proof": True, "wrapped": 6, "missing": [], "records": {"target": 3}}
+    with host.open("watch", run_id=run["id"], patches=["eagle3"]) as op:
+        assert op.until(kind("trace"))["data"] == {"ranks": {"0": expected}}
 
 
 def test_a_full_disk_ends_the_record_and_not_the_watch(host):
