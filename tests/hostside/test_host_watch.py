@@ -149,6 +149,52 @@ def test_a_helper_that_comes_and_goes_is_nobodys_death(host, port):
         assert op.until(kind("processes"))["data"]["gone"] == []
 
 
+COMPILERS = [
+    "ninja",
+    "/usr/local/cuda/bin/nvcc",
+    "cicc",
+    "/opt/env/lib/python3.11/site-packages/triton/backends/nvidia/bin/ptxas",
+    "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
+]
+# Past the page cache, which counts as no read; then idle.
+READS = """
+import mmap, os, time
+fd = os.open({path!r}, os.O_RDONLY | os.O_DIRECT)
+os.readv(fd, [mmap.mmap(-1, 4 << 20)])
+time.sleep(600)
+"""
+
+
+def by_title(data):
+    return {one["title"].split()[0]: one for one in data["alive"]}
+
+
+def test_what_every_rank_and_compiler_costs(host, tmp_path):
+    (tmp_path / "shard").write_bytes(os.urandom(4 << 20))
+    try:
+        os.close(os.open(tmp_path / "shard", os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        pytest.skip(f"{tmp_path} takes no O_DIRECT: there are no reads that count")
+    os.sync()
+    (tmp_path / "spins.py").write_text("while True: pass")
+    (tmp_path / "reads.py").write_text(READS.format(path=str(tmp_path / "shard")))
+    busy = {f"sglang::scheduler_TP{n}": str(tmp_path / f"{does}.py") for n, does in ((1, "spins"), (2, "reads"))}
+    run = host.launch({"children": ["sglang::scheduler_TP0", *COMPILERS, "bash"], "busy": busy})
+    with host.open("watch", run_id=run["id"]) as op:
+        first = by_title(op.until(kind("processes", lambda d: len(d["alive"]) == 10))["data"])
+        done = op.until(kind("processes", lambda d: by_title(d)["sglang::scheduler_TP1"]["cpu_s"] > 0.5), 60)
+        later = by_title(done["data"])
+        read = by_title(op.until(kind("processes", lambda d: by_title(d)["sglang::scheduler_TP2"]["read_kb"]))["data"])
+    assert {name: first[name]["role"] for name in (*COMPILERS, "bash")} == {
+        **dict.fromkeys(COMPILERS, "compiler"),
+        "bash": "other",
+    }
+    assert later["sglang::scheduler_TP0"]["cpu_s"] < 0.2
+    assert later["sglang::scheduler_TP1"]["rank"] == "TP1"
+    assert 4096 <= read["sglang::scheduler_TP2"]["read_kb"] < 60_000
+    assert read["sglang::scheduler_TP0"]["read_kb"] < 4096
+
+
 def test_a_stopped_process_shows_its_state(host):
     run = host.launch({"children": CHILDREN})
     with host.open("watch", run_id=run["id"]) as op:
