@@ -58,7 +58,7 @@ class Stack:
 
     @property
     def name(self) -> str:
-        return self.rank or f"the {self.role}"
+        return self.rank or f"the {self.role} process"
 
     def place(self, *, plural: bool = False) -> str:
         """The innermost frame, and the nearest one of SGLang's own when that is another's."""

@@ -104,18 +104,21 @@ class ProcessWatch:
         )
 
     def watched(self) -> List[Json]:
-        """{"pid","rank","role"} of the living processes without which there is no server."""
-        shapes = map(self._shape, self._known.values())
-        return [{k: one[k] for k in ("pid", "rank", "role")} for one in shapes if one["role"] in WATCHED]
+        """{"pid","rank","role"} of the living processes without which there is no server, schedulers first."""
+        watched = [pid for pid in self._known if self._roles[pid] in WATCHED]
+        ordered = sorted(watched, key=lambda pid: self._roles[pid] != "scheduler")
+        return [{"pid": pid, "rank": self._rank(pid), "role": self._roles[pid]} for pid in ordered]
+
+    def _rank(self, pid: int) -> Optional[str]:
+        return rank_of(self._titles[pid]) if self._roles[pid] == "scheduler" else None
 
     def _shape(self, proc: Proc) -> Json:
-        text = self._titles[proc.pid]
         return {
             "pid": proc.pid,
             "start": proc.start,
             "role": self._roles[proc.pid],
-            "rank": rank_of(text) if self._roles[proc.pid] == "scheduler" else None,
-            "title": shown(text),
+            "rank": self._rank(proc.pid),
+            "title": shown(self._titles[proc.pid]),
             "state": proc.state,
             "cpu_s": round(proc.cpu_s, 2),
             "rss_kb": proc.rss_kb,
