@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sglfab.diagnosis import deaths
 from sglfab.hostside.watch_http import Identity
 from sglfab.hostside.watch_kernel import _NEEDLE
 from sglfab.hostside.watch_log import LogWatch, _unfinished
@@ -112,6 +113,18 @@ def test_a_death_is_told_within_a_second(host, port, role, number):
         if role == "main":
             assert op.until(kind("exit"))["data"]["signal"] == "SIGKILL"
             assert time.monotonic() - began < 1.5
+
+
+def test_the_kernel_is_read_up_to_its_end_right_before_a_death_is_told(host):
+    if not os.access("/dev/kmsg", os.R_OK):
+        pytest.skip("the kernel log is closed to us; a journal is read right after, in a thread of its own")
+    run = host.launch({"children": CHILDREN})
+    with host.open("watch", run_id=run["id"]) as op:
+        op.until(kind("processes", lambda d: len(d["alive"]) == 4))
+        os.kill(alive_with(op, "scheduler")[0], signal.SIGKILL)
+        death = op.until(kind("processes", lambda d: d["gone"]))
+    read = [e["t"] for e in op.events[: op.events.index(death)] if e["kind"] == "kernel"][-1]
+    assert 0 <= death["t"] - read < deaths.JUST_S
 
 
 def test_last_words_come_before_the_end(host, tmp_path):
