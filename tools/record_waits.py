@@ -98,9 +98,8 @@ def stopped_while_serving(bench: Bench) -> Json:
 
 
 def stopped_while_loading(bench: Bench) -> Json:
-    return _stopped(
-        bench, bench.launch(*(f"wait.allowances.{stage}=5" for stage in ("init-distributed", "load-weights")))
-    )
+    stages = ("args", "init-distributed", "load-weights")
+    return _stopped(bench, bench.launch(*(f"wait.allowances.{stage}=5" for stage in stages)))
 
 
 def _stopped(bench: Bench, run: Json) -> Json:
@@ -126,7 +125,7 @@ def timed_out(bench: Bench) -> Json:
 
 
 def asked_to_stop(bench: Bench) -> Json:
-    """SIGTERM of the launcher while it serves; the wait is there before."""
+    """SIGTERM of the launcher while it serves; the wait comes when all is over."""
     run = bench.launch()
     assert bench.verdict("wait-health", "--run", run["id"])[0] == 0
     os.kill(run["main"]["pid"], signal.SIGTERM)

@@ -21,6 +21,7 @@ QUIET_S = 0.3  # no log bytes for so long after the exit is known: the cause lin
 LATEST_S = 0.8  # after the first death the verdict stands, whatever still comes
 KERNEL_S = 1.6  # but a bare SIGKILL waits as long for the kernel log to be read once more
 JUST_S = 0.2
+SILENT_S = 5.0  # a traceback that may be harmless is the end, where the log alone speaks and says no more
 OOM = "host.oom_killer"
 KILLED = "operator.killed"
 XID = "hardware.xid"
@@ -34,7 +35,7 @@ _BY_HARDWARE = ("kernel", "nccl", "watchdog", "dist", "unknown")  # kinds that a
 def judge(judge: Judge, now_s: float) -> Outcome | None:
     """None while everything that was seen lives and the log shows no end, or while the cause lines may still come."""
     death = judge.host.first_death()
-    since = death[0] if death else judge.end_t
+    since = death[0] if death else judge.end_t if judge.end_t is not None else _log_ended(judge, now_s)
     if since is None:
         return None
     quiet = judge.log_t is None or now_s - judge.log_t >= QUIET_S
@@ -54,6 +55,16 @@ def _asks_the_kernel(judge: Judge, said: LogVerdict, outcome: Outcome) -> bool:
     status = _status(judge, said)
     bare = outcome.primary is not None and outcome.primary.confidence == "low"
     return judge.host.kernel_readable and bare and status is not None and status.code == -9
+
+
+def _log_ended(judge: Judge, now_s: float) -> float | None:
+    """When the log fell silent behind a traceback that is an end unless something follows, and nobody else can be
+    asked: no process is known, and nobody answers."""
+    if judge.host.main is not None or judge.host.health not in ("", "refused"):
+        return None
+    if judge.log_t is None or now_s - judge.log_t < SILENT_S or judge.log_verdict().verdict != "crashed":
+        return None
+    return judge.log_t
 
 
 def _kernel_read(judge: Judge, since: float) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sglfab.diagnosis.hostfacts import Kill, Stack, Xid, kill_of, stack_of, xid_of
 from sglfab.model import ExitStatus, Json, Observation
+from sglfab.sglang import answers
 
 WATCHED = ("main", "scheduler", "detokenizer")
 FLAT_CPU = 0.02  # share of one core below which a process does nothing
@@ -67,6 +68,7 @@ class HostFold:
     generation: str = ""
     generation_status: int | None = None
     is_generation: bool | None = None
+    is_sglang: bool | None = None  # by its /model_info
     identity: bool | None = None
     foreign: str | None = None
     foreign_since: float | None = None
@@ -149,13 +151,21 @@ class HostFold:
             self.generation, self.generation_status = state, data.get("status")
             if state == "200":
                 self.generated_t = t
-        elif what == "model_info" and isinstance(data.get("body"), dict):
-            value = data["body"].get("is_generation")
+        elif what == "model_info":
+            self._model_info(data.get("body"), data.get("status"))
+
+    def _model_info(self, body: Json, status: int | None) -> None:
+        if answers.is_model_info(body):
+            self.is_sglang = True
+            value = body.get("is_generation")
             self.is_generation = value if isinstance(value, bool) else self.is_generation
+        elif status is not None and status not in answers.FORBIDDEN and status < 500:
+            self.is_sglang = False
 
     def _health(self, t: float, state: str, data: Mapping[str, Json]) -> None:
         self.health, self.health_status = state, data.get("status")
-        self.health_detail = str(data.get("detail") or "")
+        code = f"HTTP {self.health_status}" if self.health_status else ""
+        self.health_detail = str(data.get("detail") or "") or (code if state == "other" else "")
         began = t - float(data.get("ms") or 0) / 1000
         if state in ("200", "503", "other", "refused"):
             self.answered_t = t
@@ -231,6 +241,12 @@ class HostFold:
         text = str(data.get("text") or "")
         if text and text not in self.gaps:
             self.gaps.append(text)
+
+    def hindrance(self) -> str:
+        """What keeps a server that answers from being ready, beyond the HTTP state; "" where that says it all."""
+        if self.health == "200" and self.generation not in ("", "200"):
+            return f"one token: {self.generation_status or self.generation}"
+        return self.health_detail if self.health == "other" else ""
 
     def first_death(self) -> tuple[float, int | None, str, str] | None:
         """t, pid, role, title of the first watched process that went; None while all that were seen live."""

@@ -16,6 +16,7 @@ from sglfab.diagnosis.outcome import Outcome
 from sglfab.model import Observation, RankProgress, StageSpan, Verdict, WatchView
 from sglfab.sglang import stages
 
+TIME_ZONES_S = 900.0  # they are as far apart at least; imports do not take as long
 OFFLINE_GAP = "a log file alone: processes, GPUs, HTTP and the kernel log were not looked at"
 
 
@@ -32,6 +33,7 @@ class Judge:
         self.end_t: float | None = None  # when the log first showed an end
         self.http_t: float | None = None  # when the log first showed that the server is about to listen
         self.t = 0.0
+        self.started_wall: float | None = None  # unix time of the server's start
         self._place_seen: tuple[tuple[str, bool], float] = (("import", False), 0.0)  # stage and since when
         self._asked: float | None = None  # the quiet time for which stacks were asked for
         self._cached: tuple[tuple[int, int], LogVerdict] | None = None
@@ -43,6 +45,8 @@ class Judge:
         elif seen.kind == "log-reset":
             self.log.reset(str(seen.data.get("reason") or "truncated"))
         else:
+            if seen.kind == "start":
+                self.started_wall = seen.data.get("started_wall")
             self.host.feed(seen)
 
     def feed_log(self, chunk: bytes) -> None:
@@ -116,7 +120,8 @@ class Judge:
         """The verdict of a log file alone."""
         said = self.log_verdict()
         strange = said.primary is None and not self.log.run.progress.timeline()
-        notes = (f"no line of {path} was recognised as SGLang's",) if strange else ()
+        why = f"no line of {path} was recognised as SGLang's" if self.log.bytes else f"{path} is empty"
+        notes = (why,) if strange else ()
         outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), notes=notes, log=said)
         return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 
@@ -170,6 +175,7 @@ class Judge:
             draft=draft,
             ranks=self._ranks(),
             http=self.host.health,
+            http_detail=self.host.hindrance(),
             last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(now_s),
@@ -186,11 +192,22 @@ class Judge:
 
     def _timeline(self, now_s: float) -> tuple[StageSpan, ...]:
         """The stages so far; the estimate comes from this profile's former runs, and only else from the bar."""
-        spans = self.log.run.progress.timeline()
+        spans = self._spans()
         left = self._stage_left_s(now_s) if spans else None
         if left is None:
             return spans
         return (*spans[:-1], replace(spans[-1], eta_s=left, eta_from="former-runs"))
+
+    def _spans(self) -> tuple[StageSpan, ...]:
+        """The stages on the clock of the server's start, where it is known; what comes before the first is `import`."""
+        logged = self.log.run.progress.timeline()
+        if self.started_wall is None:
+            return logged
+        if not logged:
+            return (StageSpan("import", start_s=0.0),)
+        late = _log_began_s(self.log.run.progress.begun, self.started_wall)
+        spans = tuple(_later(span, late) for span in logged)
+        return (StageSpan("import", start_s=0.0, end_s=spans[0].start_s), *spans) if spans[0].start_s else spans
 
     def _stage_left_s(self, now_s: float) -> float | None:
         usual = self.expect.usual_s(*self._place_seen[0])
@@ -198,10 +215,11 @@ class Judge:
 
     def _stage_took_s(self, now_s: float) -> float:
         """By our clock, or, where the stage began before the wait did, by the times in the log."""
-        seen = now_s - self._place_seen[1]
         last = self.log.run.progress.spans[-1:]
-        logged = self.log.elapsed()
-        if not last or last[0].start_s is None or logged is None:
+        if not last:
+            return now_s + self.host.started_offset_s
+        seen, logged = now_s - self._place_seen[1], self.log.elapsed()
+        if last[0].start_s is None or logged is None:
             return seen
         return max(seen, logged - last[0].start_s + now_s - (self.log_t or 0.0))
 
@@ -210,5 +228,15 @@ class Judge:
         left = self._stage_left_s(now_s)
         if left is None:
             return None
-        begun = {share(span.stage, span.draft) for span in self.log.run.progress.spans}
+        begun = {"import", *(share(span.stage, span.draft) for span in self.log.run.progress.spans)}
         return left + sum(median(took) for part, took in self.expect.former.items() if part not in begun)
+
+
+def _log_began_s(first: float | None, started_wall: float) -> float:
+    """Seconds from the server's start to the first time in its log, which is whole seconds of an unknown time zone."""
+    return 0.0 if first is None else max(0.0, round((first - started_wall + 1.0) % TIME_ZONES_S - 1.0, 1))
+
+
+def _later(span: StageSpan, seconds: float) -> StageSpan:
+    start_s, end_s = (None if at is None else at + seconds for at in (span.start_s, span.end_s))
+    return replace(span, start_s=start_s, end_s=end_s)

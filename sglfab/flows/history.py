@@ -102,6 +102,7 @@ def _facts(run: Json) -> dict[str, str]:
     return {
         "SGLang": str(run.get("sglang_version") or ABSENT),
         "patches": ", ".join(plan["patches"]) or ABSENT,
+        "patch_via": plan.get("patch_via") or "file",
         "cwd": str(plan["cwd"] or ABSENT),
         "setup": "; ".join(plan["setup"]) or ABSENT,
     }

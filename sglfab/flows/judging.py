@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sglfab.diagnosis.catalogue import Catalogue
@@ -12,7 +11,7 @@ from sglfab.diagnosis.expectation import Expectation
 from sglfab.diagnosis.judge import Judge
 from sglfab.diagnosis.offline import diagnose
 from sglfab.errors import InputError
-from sglfab.flows import secrets
+from sglfab.flows import log_bytes, secrets
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Watched
 from sglfab.flows.foreign import Foreign
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 API_KEY = "args.api-key"
 FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
-CHUNK_BYTES = 1 << 20
-COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")  # gzip, zstd, xz, bzip2
 
 
 def wait_for_run(
@@ -107,7 +104,13 @@ def wait_for_foreign(
 
     probe = None
     if foreign.url:
-        probe = DirectProbe(foreign.url, api_key=api_key, probe_timeout_s=settings.probe_timeout_s, clock=clock)
+        probe = DirectProbe(
+            foreign.url,
+            api_key=api_key,
+            probe_timeout_s=settings.probe_timeout_s,
+            reconnect_s=settings.reconnect_s,
+            clock=clock,
+        )
     expect = Expectation(
         deadline_s=settings.deadline_s,
         allowances=settings.allowances,
@@ -149,32 +152,6 @@ def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:
 
 
 def diagnose_file(catalogue: Catalogue, path: str, host: Host | None) -> Verdict:
-    """The diagnosis of a log: `-` is stdin, a host means that the path is there. Raises InputError log-unreadable."""
-    if host is not None:
-        return replace(diagnose(catalogue, _from_host(host, path), path=path), host=host.label)
-    return diagnose(catalogue, _from_here(path), path=path)
-
-
-def _from_host(host: Host, path: str) -> Iterator[bytes]:
-    with host.stream("read", {"path": path, "offset": 0, "max_bytes": None}, idle_s=60.0) as stream:
-        for event in stream:
-            yield str(event["data"]).encode("utf-8", "surrogateescape")
-
-
-def _refuse_compressed(chunk: bytes, path: str) -> None:
-    """A compressed log would be read as noise and found healthy."""
-    if chunk.startswith(COMPRESSED):
-        advice = f"zcat {path} | fab diagnose --log -"
-        raise InputError("log-compressed", f"{path} is compressed", where=path, try_=advice)
-
-
-def _from_here(path: str) -> Iterator[bytes]:
-    try:
-        with open(0 if path == "-" else Path(path).expanduser(), "rb", closefd=path != "-") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                _refuse_compressed(chunk, path)
-                yield chunk
-    except OSError as why:
-        raise InputError(
-            "log-unreadable", f"cannot read {path}: {why.strerror}", where=path, try_=f"ls -l {path}"
-        ) from None
+    """The diagnosis of a log: `-` is stdin, a host means that the path is there. Raises as log_bytes.read does."""
+    verdict = diagnose(catalogue, log_bytes.read(path, host), path="stdin" if path == "-" else path)
+    return replace(verdict, host=host.label) if host else verdict

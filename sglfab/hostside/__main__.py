@@ -119,13 +119,16 @@ def _request(line: bytes) -> Json:
     except ValueError:
         request = None
     if not isinstance(request, dict) or not isinstance(request.get("op"), str):
-        raise HostError("hostside-bad-request", "the first line is no request", where=repr(line[:80]), exit_code=1)
+        what = "the first line is no request"
+        raise HostError("hostside-bad-request", what, where=repr(line[:80]), try_="report this", exit_code=1)
     return request
 
 
 def _find(name: str) -> Op:
     if name not in OPS:
-        raise HostError("hostside-unknown-op", "no such operation: " + name, try_=", ".join(sorted(OPS)), exit_code=1)
+        raise HostError(
+            "hostside-unknown-op", "no such operation", where=name, try_=", ".join(sorted(OPS)), exit_code=1
+        )
     module, function = OPS[name].split(":")
     found: Op = getattr(importlib.import_module("sglfab.hostside." + module), function)
     return found

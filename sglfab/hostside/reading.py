@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import re
+import stat
 import threading
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -17,11 +19,13 @@ Json = Dict[str, Any]
 Emit = Callable[[Json], None]
 PIECE = 256 << 10
 _POLL_S = 0.2
+_TRACE_FILE = re.compile(r"rank(\d+)(?:\.\d+)?(?:\.part\d+)?\.jsonl")
+_KINDS = {stat.S_IFDIR: "it is a folder", stat.S_IFIFO: "it is a pipe", stat.S_IFSOCK: "it is a socket"}
 
 
 def read(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
     """The bytes of a file from `offset`, at most `max_bytes`. Raises HostError log-unreadable."""
-    with open_file(request["path"]) as file:
+    with open_file(os.path.expanduser(request["path"])) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(_start_of(size, int(request.get("offset") or 0)))
         left = request.get("max_bytes")
@@ -50,9 +54,11 @@ def text_of(data: bytes) -> str:
 
 
 def open_file(path: str) -> BinaryIO:
+    """A plain file: what is read by offset, again and again, is no pipe, and opening one could last forever."""
     with readable(path):
-        if os.path.isdir(path):
-            raise IsADirectoryError(21, "it is a folder", path)
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+        if kind != stat.S_IFREG:
+            raise OSError(errno.EINVAL, _KINDS.get(kind, "it is a device"), path)
         return open(path, "rb")
 
 
@@ -67,13 +73,14 @@ def readable(path: str) -> Iterator[None]:
 
 
 def tail(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
-    """The last `lines` lines, then with `follow` whatever is added until stdin ends. Of a trace: every rank's file."""
+    """The last `lines` lines, then with `follow` whatever is added until stdin ends. Of a trace: each newest part."""
     given, follow = request.get("lines"), bool(request.get("follow"))
     lines = 10 if given is None else int(given)
     sources = _sources(request)
     followed: Dict[str, Followed] = {}
+    newest = {first_part(path): path for _, path in sources()}
     for rank, path in sources():
-        followed[path] = Followed(path, rank, lines)
+        followed[path] = Followed(path, rank, lines if path in newest.values() else 0)
         followed[path].pump(emit)
     while follow and not stdin_closed.wait(_POLL_S):
         for rank, path in sources():
@@ -96,13 +103,21 @@ def _sources(request: Json) -> Callable[[], List[Tuple[Optional[str], str]]]:
 
 
 def trace_files(run_dir: str) -> List[Tuple[Optional[str], str]]:
-    """(rank as text, path) of every trace file, by rank; a second process of a rank writes rank<N>.<pid>.jsonl."""
+    """(rank as text, path) of every trace file, by rank, each process's parts in order.
+
+    A second process of a rank writes rank<N>.<pid>.jsonl; a long trace goes on in rank<N>.part0002.jsonl and so on.
+    """
     found = []
     for path in glob.glob(os.path.join(glob.escape(run_dir), "trace", "rank*.jsonl")):
-        match = re.fullmatch(r"rank(\d+)(?:\.\d+)?\.jsonl", os.path.basename(path))
+        match = _TRACE_FILE.fullmatch(os.path.basename(path))
         if match:
             found.append((int(match.group(1)), path))
     return [(str(rank), path) for rank, path in sorted(found)]
+
+
+def first_part(path: str) -> str:
+    """The file with which the trace of the same process begins."""
+    return re.sub(r"\.part\d+(?=\.jsonl$)", "", path)
 
 
 class Followed:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from typing import Any, Dict, Optional, Sequence
 
 Json = Dict[str, Any]
+
+# SGLang prints its arguments as Python or as JSON; the key of an adopted server is not ours to know beforehand.
+_PRINTED = re.compile(r"""((?:api_key|password|hf_token)['"]?\s*[=:]\s*(['"]))((?:(?!\2).)+)""")
 
 
 class Recorder:
@@ -48,24 +52,23 @@ class Recorder:
 
     def _shown(self, kind: str, data: Json) -> Json:
         """The data without the secrets, which two pieces of the log may share."""
-        if not self._hide:
-            return data
         if kind == "log-reset":
             self._held = ""
         if kind != "log":
             shown: Json = self._hidden(data)
             return shown
-        text = self._hidden(self._held + data["data"])
+        text = _PRINTED.sub(lambda found: found[1] + _stars(found[3]), self._hidden(self._held + data["data"]))
         offset = data["offset"] - _bytes(self._held)
-        end = len(text) - max(_begun(text, value) for value in self._hide)
+        end = len(text) - max((_begun(text, value) for value in self._hide), default=0)
         self._held = text[end:]
         return {**data, "offset": offset, "data": text[:end]}
 
     def _hidden(self, value: Any) -> Any:
-        """As many stars as a secret has bytes: the offsets of what follows in a log stay true."""
+        if not self._hide:
+            return value
         if isinstance(value, str):
             for secret in self._hide:
-                value = value.replace(secret, "*" * _bytes(secret))
+                value = value.replace(secret, _stars(secret))
             return value
         if isinstance(value, dict):
             return {key: self._hidden(inner) for key, inner in value.items()}
@@ -88,6 +91,11 @@ class Recorder:
 
 def _bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
+
+
+def _stars(secret: str) -> str:
+    """As many as the secret has bytes: the offsets of what follows in a log stay true."""
+    return "*" * _bytes(secret)
 
 
 def _begun(text: str, secret: str) -> int:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from typing import Any, Callable, Dict, List
 
-from sglfab.hostside.reading import trace_files
+from sglfab.hostside.reading import first_part, trace_files
 
 Json = Dict[str, Any]
 Put = Callable[[str, Json], None]
@@ -23,20 +23,20 @@ class TraceWatch:
 
     def __init__(self, run_dir: str, put: Put) -> None:
         self._dir, self._put = run_dir, put
-        self._files: Dict[str, RankTrace] = {}
+        self._traces: Dict[str, RankTrace] = {}
 
     def poll(self) -> None:
         changed = False
         for rank, path in trace_files(self._dir):
-            trace = self._files.setdefault(path, RankTrace(path, str(rank)))
-            changed |= trace.read()
+            trace = self._traces.setdefault(first_part(path), RankTrace(str(rank)))
+            changed |= trace.read(path)
         if changed:
-            ranks = sorted({trace.rank for trace in self._files.values()}, key=int)
+            ranks = sorted({trace.rank for trace in self._traces.values()}, key=int)
             self._put("trace", {"ranks": {rank: self._shape(rank) for rank in ranks}})
 
     def _shape(self, rank: str) -> Json:
         """Data-parallel replicas have files of the same rank: proven when each is, and counted together."""
-        traces = [trace for trace in self._files.values() if trace.rank == rank]
+        traces = [trace for trace in self._traces.values() if trace.rank == rank]
         return {
             "proof": all(trace.proof for trace in traces),
             "wrapped": min(trace.wrapped for trace in traces),
@@ -46,27 +46,27 @@ class TraceWatch:
 
 
 class RankTrace:
-    """One rank's file: the last proof line, and how many records of each role."""
+    """What one process of a rank wrote, in all its parts: the last proof line, and how many records of each role."""
 
-    def __init__(self, path: str, rank: str) -> None:
+    def __init__(self, rank: str) -> None:
         self.rank = rank
         self.records: "Counter[str]" = Counter()
         self.proof, self.wrapped = False, 0
         self.missing: List[Any] = []
-        self._path, self._offset = path, 0
+        self._offsets: "Counter[str]" = Counter()
 
-    def read(self) -> bool:
-        """Count the whole lines that are new; at most 4 MiB a call. True when there were any."""
+    def read(self, path: str) -> bool:
+        """Count the whole lines of this part that are new; at most 4 MiB a call. True when there were any."""
         try:
-            with open(self._path, "rb") as file:
-                if os.fstat(file.fileno()).st_size == self._offset:
+            with open(path, "rb") as file:
+                if os.fstat(file.fileno()).st_size == self._offsets[path]:
                     return False
-                file.seek(self._offset)
+                file.seek(self._offsets[path])
                 data = file.read(_PIECE)
         except OSError:
             return False
         whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
+        self._offsets[path] += len(whole)
         self._count(whole)
         return bool(whole)
 

@@ -14,8 +14,9 @@ from sglfab.flows.foreign import Foreign, completed
 from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
 from sglfab.model import WaitSettings
+from sglfab.report.secret_forms import written_forms
 
-from .. import edge
+from .. import commandline
 from ..answers import verdicts as answers
 from ..desk import Answer, Desk, Seat
 from .life import ask, hide_secrets_of
@@ -35,7 +36,7 @@ def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
             run,
             catalogue.load(seat.project),
             api_key=key,
-            hide=seat.desk.hidden,
+            hide=sorted(form for value in seat.desk.hidden for form in written_forms(value)),
             deadline_s=deadline_s,
             former=history.former(run, runs),
             report=seat.report,
@@ -100,14 +101,14 @@ def diagnose(desk: Desk, *, log: str | None, replay: str | None, at: str | None)
     known = catalogue.load(desk.project)
     if replay:
         _replay(desk, known, replay, desk.seconds(at, "--at", zero=True))
-    elif edge.cli_hosts(desk.c):
+    elif commandline.cli_hosts(desk.c):
         desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, log, seat.host), log=log))
     else:
         desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, log, None), log=log))
 
 
 def _replay(desk: Desk, known: Catalogue, word: str, at_s: float | None) -> None:
-    record = None if edge.cli_hosts(desk.c) else replaying.local_record(word)
+    record = None if commandline.cli_hosts(desk.c) else replaying.local_record(word)
     if record:
         desk.say(answers.offline_verdict(desk, replaying.judged_again(known, record, at_s=at_s), log=None))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,85 @@ def test_an_unknown_owner_of_the_port_is_a_gap() -> None:
     wait = Wait().start().http(6, "health", "200", ours=None).http(7, "generate", "200", ours=None)
     assert wait.says(7.1) == "ready"
     assert any("socket" in gap for gap in wait.at(7.1).gaps)
+
+
+BARE = (
+    'Traceback (most recent call last):\n  File "/x/sglang/srt/a.py", line 1, in b\n    c()\nRuntimeError: who knows\n'
+)
+ALIVE = "[2026-12-01 10:00:00 TP0] Decode batch, #running-req: 1, #token: 1, token usage: 0.01\n"
+
+
+def log_alone(text: str, **start: Any) -> Wait:
+    return Wait().start(**{"main": None, "port": None, "started_wall": None, **start}).log(0.1, text)
+
+
+ENDED = {
+    "a bare traceback": (lambda: log_alone(BARE), 6, "crashed"),
+    "a bare traceback a moment ago": (lambda: log_alone(BARE), 3, "loading"),
+    "a traceback that was survived": (lambda: log_alone(BARE + ALIVE), 60, "loading"),
+    "one after which something is written again and again": (lambda: log_alone(BARE).log(58, "x\n"), 60, "loading"),
+    "a bare traceback, and nobody listens": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "refused"),
+        6,
+        "crashed",
+    ),
+    "a bare traceback of a server that answers": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "503"),
+        60,
+        "loading",
+    ),
+    "a bare traceback of a process that lives": (lambda: log_alone(BARE, main=1).alive(1, 1), 60, "loading"),
+}
+
+
+@pytest.mark.parametrize(("wait", "now", "says"), ENDED.values(), ids=ENDED.keys())
+def test_a_log_that_ends_in_a_traceback(wait: Callable[[], Wait], now: float, says: str) -> None:
+    assert wait().says(now) == says
+
+
+def test_a_log_alone_that_shows_a_server_at_fault_is_degraded() -> None:
+    text = (ROOT / "tests" / "cases" / "dev" / "d024-accept-100" / "server.log").read_text()
+    verdict = log_alone(text).at(10)
+    assert (verdict.verdict, verdict.primary.id) == ("degraded", "spec.low_accept")
+
+
+MODEL_INFO = {"model_path": "/m", "tokenizer_path": "/m", "is_generation": True}
+
+
+def test_a_model_info_of_sglang_tells_whose_server_it_is() -> None:
+    wait = Wait().start().http(6, "health", "200", ours=None).http(6.1, "model_info", "200", ours=None, body=MODEL_INFO)
+    verdict = wait.http(7, "generate", "200", ours=None).at(7.1)
+    assert (verdict.verdict, verdict.gaps) == ("ready", ())
+
+
+STRANGERS = {
+    "a file server": ({"text": "ok"}, 200, 501, "unreachable"),
+    "one without the path": (None, 404, 404, "unreachable"),
+    "one without the method": ({"text": "<html>"}, 200, 405, "unreachable"),
+    "SGLang whose scheduler is away": (MODEL_INFO, 200, 500, "loading"),
+    "SGLang that wants a key": (None, 401, 401, "ready"),
+    "a gateway without a backend": (None, 502, 502, "loading"),
+    "a gateway that knows one path": (MODEL_INFO, 200, 404, "loading"),
+    "a stranger that generates": ({"text": "ok"}, 200, 200, "ready"),
+}
+
+
+@pytest.mark.parametrize(("body", "info", "generate", "says"), STRANGERS.values(), ids=STRANGERS.keys())
+@pytest.mark.parametrize("ours", [True, None])
+def test_what_answers_and_is_no_sglang_is_not_waited_for(ours, body, info, generate, says) -> None:
+    wait = Wait().start().http(6, "health", "200", ours=ours, status=200)
+    wait.http(6.1, "model_info", "other", ours=ours, status=info, body=body)
+    state = str(generate) if generate in (200, 503) else "other"
+    assert wait.http(6.2, "generate", state, ours=ours, status=generate).says(7) == says
+
+
+def test_what_hinders_is_in_the_view() -> None:
+    wait = Wait().start().http(1, "health", "other", ours=None, status=404)
+    assert wait.judge.view(1).http_detail == "HTTP 404"
+    assert wait.http(2, "health", "other", ours=None, detail="no such name").judge.view(2).http_detail == "no such name"
+    assert wait.http(3, "health", "refused", detail="nobody listens").judge.view(3).http_detail == ""
+    wait.http(4, "health", "200", status=200).http(5, "generate", "other", status=500)
+    assert wait.judge.view(5).http_detail == "one token: 500"
 
 
 @pytest.mark.parametrize("state", ["refused", "503", "timeout", "other"])
@@ -366,6 +446,36 @@ def test_the_draft_has_an_estimate_of_its_own() -> None:
     wait = Wait(former={"load-weights": (100.0,), "load-weights/draft": (8.0,)}).start().log(10, begin)
     span = wait.log(20, end + begin).judge.view(23).timeline[-1]
     assert (span.stage, span.draft, span.eta_s) == ("load-weights", True, 5)
+
+
+BEGAN = 1764552180.0  # 2025-12-01 01:23:00 UTC
+STARTS = {
+    "of this time zone": (BEGAN, 6.0),
+    "of a time zone 5:45 ahead": (BEGAN - 5.75 * 3600, 6.0),
+    "within the second of the first line": (BEGAN + 6.7, None),
+    "minutes before the first line": (BEGAN - 700, 706.0),
+    "unknown": (None, None),
+}
+
+
+@pytest.mark.parametrize(("started", "imported_s"), STARTS.values(), ids=STARTS.keys())
+def test_the_timeline_begins_with_the_imports_that_no_line_tells(
+    started: float | None, imported_s: float | None
+) -> None:
+    text = "[2025-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    wait = Wait().start(started_wall=started, wall=started)
+    before = [(span.stage, span.start_s, span.end_s) for span in wait.judge.view(1).timeline]
+    assert before == ([] if started is None else [("import", 0.0, None)])
+    first, *rest = [(span.stage, span.start_s, span.end_s) for span in wait.log(2, text).judge.view(3).timeline]
+    if imported_s is None:
+        assert (first, rest) == (("load-weights", 0.0, None), [])
+    else:
+        assert [first, *rest] == [("import", 0.0, imported_s), ("load-weights", imported_s, None)]
+
+
+def test_imports_have_an_estimate_too() -> None:
+    view = Wait(former={"import": (10.0,), "load-weights": (60.0,)}).start(wall=1003.0).judge.view(4)
+    assert (view.timeline[-1].eta_s, view.start_left_s) == (10 - 3 - 4, 3 + 60)
 
 
 def test_a_wait_that_comes_later_reckons_from_the_times_in_the_log() -> None:

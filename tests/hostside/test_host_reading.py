@@ -1,7 +1,9 @@
 """Files by byte offset, and HTTP that no proxy sees."""
 
+import os
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,18 @@ def test_what_cannot_be_read(host, op, path):
     what = {"log": path} if op == "watch" else {"path": path}
     _, error, _ = host.call(op, **what)
     assert (error["code"], error["exit"], error["where"]) == ("log-unreadable", 2, path)
+
+
+@pytest.mark.parametrize("op", ["read", "tail", "watch"])
+@pytest.mark.parametrize(("kind", "why"), [("pipe", "it is a pipe"), ("device", "it is a device")])
+def test_what_is_no_file_is_refused_and_not_waited_for(host, tmp_path, op, kind, why):
+    path = "/dev/null"
+    if kind == "pipe":
+        path = str(tmp_path / "pipe")
+        os.mkfifo(path)
+    _, error, _ = host.call(op, **({"log": path} if op == "watch" else {"path": path}))
+    assert (error["code"], error["where"]) == ("log-unreadable", path)
+    assert why in error["what"]
 
 
 def test_a_file_that_fails_while_it_is_read(host):
@@ -94,6 +108,14 @@ def test_the_log_and_the_traces_of_a_run(host):
             file.write(f'{{"rank": {rank}}}\n')
     events = host.call("tail", run_id=run["id"], which="trace", lines=5)[2]
     assert events == [{"rank": "2", "data": '{"rank": 2}\n'}, {"rank": "10", "data": '{"rank": 10}\n'}]
+
+
+def test_of_a_trace_in_parts_the_newest_is_shown(host):
+    run = host.launch({}, probe={"sha": "x", "source": ""})
+    for name in ("rank0", "rank0.part0010", "rank0.part0009", "rank0.77", "rank1", "rank1.part0002", "rank1.broken"):
+        Path(run["dir"], "trace", f"{name}.jsonl").write_text(f"{name}\n")
+    events = host.call("tail", run_id=run["id"], which="trace", lines=5)[2]
+    assert [event["data"] for event in events] == ["rank0.77\n", "rank0.part0010\n", "rank1.part0002\n"]
 
 
 def test_a_trace_that_appears_later_is_followed(host):

@@ -45,6 +45,17 @@ HIDDEN = {
     "several bytes a character": ("ключ.", ["ключ"], "********."),
     "nothing to hide": ("key=hush", [], "key=hush"),
     "an empty secret": ("key=hush", [""], "key=hush"),
+    "a key that nobody knew, as Python": (
+        "ServerArgs(api_key='hush', port=1)",
+        [],
+        "ServerArgs(api_key='****', port=1)",
+    ),
+    "a key that nobody knew, as JSON": (
+        """{'admin_api_key': "h'h", "ssl_keyfile_password": "ы"}""",
+        [],
+        """{'admin_api_key': "***", "ssl_keyfile_password": "**"}""",
+    ),
+    "no key": ("api_key=None, api_key='', tokenizer_path='/m'", [], "api_key=None, api_key='', tokenizer_path='/m'"),
     "a secret that is not there": ("a b", ["hush"], "a b"),
     "half a secret that goes on as another word": ("hu|m hu|sh.", ["hush"], "hum ****."),
     "a secret in three pieces": ("key=h|us|h!", ["hush"], "key=****!"),

@@ -386,6 +386,16 @@ def test_replicas_of_a_rank_are_proven_together(host):
         assert op.until(kind("trace"))["data"]["ranks"]["0"]["proof"] is False
 
 
+def test_the_parts_of_a_long_trace_are_counted_together(host):
+    run = host.launch({}, probe={"sha": "x", "source": ""}, patches=["eagle3"])
+    proof, record = '{"kind": "proof", "wrapped": 6, "missing": []}\n', '{"kind": "record", "role": "target"}\n'
+    for part, text in (("rank0", proof + record), ("rank0.part0003", record), ("rank0.part0004", record)):
+        Path(run["dir"], "trace", f"{part}.jsonl").write_text(text)
+    expected = {"proof": True, "wrapped": 6, "missing": [], "records": {"target": 3}}
+    with host.open("watch", run_id=run["id"], patches=["eagle3"]) as op:
+        assert op.until(kind("trace"))["data"] == {"ranks": {"0": expected}}
+
+
 def test_a_full_disk_ends_the_record_and_not_the_watch(host):
     host.move_to_small_disk(256)
     run = host.launch({"print": ["y" * 100_000]})

@@ -1,4 +1,4 @@
-"""The probe with the real torch of the kit: statistics, taps, and that it never hurts; cases in probe_checks.py."""
+"""The probe with the real torch of the kit: statistics, taps, and that it never hurts; cases in probe_checks/."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from sglfab.testing.cpu.layout import CpuKit
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
 
-SCRIPT = Path(__file__).parent / "probe_checks.py"
+SCRIPTS = Path(__file__).parent / "probe_checks"
 CHECKS = [
     node.name
-    for node in ast.parse(SCRIPT.read_text(encoding="utf-8")).body
+    for file in sorted(SCRIPTS.glob("*_checks.py"))
+    for node in ast.parse(file.read_text(encoding="utf-8")).body
     if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
 ]
 
@@ -24,7 +25,7 @@ CHECKS = [
 @pytest.fixture(scope="module")
 def outcomes(cpu_kit: CpuKit, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
     folder = str(tmp_path_factory.mktemp("traces"))
-    done = subprocess.run([str(cpu_kit.python), str(SCRIPT), folder], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(cpu_kit.python), str(SCRIPTS), folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, str | None] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -34,6 +34,7 @@ def view(
     timeline=(),
     alive=9,
     draft=False,
+    detail="",
 ):
     return WatchView(
         elapsed_s=at_s,
@@ -45,6 +46,7 @@ def view(
         last_line_age_s=age_s,
         timeline=tuple(timeline),
         alive=alive,
+        http_detail=detail,
     )
 
 
@@ -278,6 +280,15 @@ def test_small_progress_is_told_at_the_heartbeat_instead_of_still(pipe, clock):
         clock.sleep(15)
         report(Watched(view(at_s=215, ranks=loading(0.125))))
     assert pipe.text.splitlines()[1] == "09:58:56 stage load-weights TP0 8/64 shards 12% /health refused (3m35s)"
+
+
+def test_what_answers_wrongly_is_said_by_every_view(pipe, terminal, clock):
+    wrong = view(stage="import", http="other", detail=f"no such name: {SECRET}.example")
+    for screen in (pipe, terminal):
+        with LiveView(screen.console, Redactor([SECRET]), clock=clock) as report:
+            report(Watched(wrong))
+        assert "/health an unexpected answer (no such name: ***.example)" in screen.plain
+        assert SECRET not in screen.text
 
 
 def test_a_pipe_gets_no_escape_codes(pipe, clock):
