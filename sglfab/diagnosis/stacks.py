@@ -51,11 +51,11 @@ def joined(judge: Judge, outcome: Outcome) -> Outcome:
 
 
 def _evidence(judge: Judge) -> tuple[Evidence, ...]:
-    """Of what was dumped since something last moved."""
+    """Of what was dumped since something last moved: the schedulers, or, before there are any, everybody."""
     moved = max(judge.moved_t, judge.host.healthy_t or 0.0)
     taken = [stack for stack in judge.host.stacks.values() if stack.t >= moved]
-    ranks = [stack for stack in taken if stack.role == "scheduler"]
-    return compared(ranks or taken)
+    ranked = any(process.role == "scheduler" for process in judge.host.processes.values())
+    return compared([stack for stack in taken if stack.role == "scheduler" or not ranked])
 
 
 def compared(stacks: Sequence[Stack]) -> tuple[Evidence, ...]:
