@@ -36,7 +36,7 @@ from sglfab.transports.local import LocalTransport
 ROOT = Path(__file__).resolve().parents[1]
 PROBE = ROOT / "sglfab" / "patching" / "probe" / "sglfab_probe.py"
 SET = "eagle3-hidden-states"
-TOKENS, REQUESTS = 96, 3  # of a request; of a way in one cycle
+TOKENS, REQUESTS = 96, 2  # of a request; of a way in one cycle
 # What people put into three files by hand: a line for each tensor that our set records.
 NAIVE = """
 def _naive(owner, pick):

@@ -139,13 +139,13 @@ class Quiet:
 
     def end(self) -> None:
         with self._changed:
-            self._captures -= 1
+            self._captures = max(0, self._captures - 1)  # one that began before we were there
             self._changed.notify_all()
 
     @contextlib.contextmanager
     def cuda(self) -> Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: self._captures <= 0)
+            self._changed.wait_for(lambda: not self._captures)
             self._busy = True
         try:
             yield
@@ -597,7 +597,8 @@ class Landing:
         numbers = torch().cat(parts)
         self._host = torch().empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
         self._host.copy_(numbers, non_blocking=True)
-        self._event = getattr(torch(), device.type).Event()
+        # Only CUDA's waits without spinning when it is asked to.
+        self._event = getattr(torch(), device.type).Event(**({"blocking": True} if device.type == "cuda" else {}))
         self._event.record()
         self.numbers: List[float] = []
 
