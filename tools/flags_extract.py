@@ -20,11 +20,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from sglfab.flows.wheels import wheel
 from sglfab.sglang.releases import in_order, parse
 from tools.flags_ast import flags_of_sources
 
 OUT = Path(__file__).resolve().parent.parent / "configs" / "sglang" / "flags.json"
-CACHE = Path.home() / ".cache" / "sglfab" / "wheels"
 OLDEST = "0.4.6"
 
 
@@ -36,15 +36,6 @@ def released(oldest: str) -> tuple[str, ...]:
     line = next(line for line in text.splitlines() if line.startswith("Available versions:"))
     names = [v.strip() for v in line.partition(":")[2].split(",")]
     return in_order(v for v in names if parse(v) >= parse(oldest) and not parse(v).is_prerelease)
-
-
-def wheel(release: str, cache: Path) -> Path:
-    """The wheel of a release, downloaded once into `cache`."""
-    cache.mkdir(parents=True, exist_ok=True)
-    if not any(cache.glob(f"sglang-{release}-*.whl")):
-        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(cache), f"sglang=={release}"]
-        subprocess.run(pip, check=True)
-    return next(cache.glob(f"sglang-{release}-*.whl"))
 
 
 def sources(path: Path) -> dict[str, str]:
@@ -109,9 +100,9 @@ def dump(releases: tuple[str, ...], flags: dict[str, list[dict]]) -> str:
     return f"{{\n{head}{lines}\n  }}\n}}\n"
 
 
-def extract(releases: tuple[str, ...], cache: Path) -> Iterator[tuple[str, list[dict]]]:
+def extract(releases: tuple[str, ...]) -> Iterator[tuple[str, list[dict]]]:
     for release in releases:
-        flags = flags_of_sources(sources(wheel(release, cache)))
+        flags = flags_of_sources(sources(wheel(release)))
         print(f"{release}: {len(flags)} flags", file=sys.stderr)
         yield release, flags
 
@@ -119,11 +110,10 @@ def extract(releases: tuple[str, ...], cache: Path) -> Iterator[tuple[str, list[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--cache", type=Path, default=CACHE)
     parser.add_argument("--oldest", default=OLDEST)
     options = parser.parse_args()
     releases = released(options.oldest)
-    text = dump(releases, spans(dict(extract(releases, options.cache))))
+    text = dump(releases, spans(dict(extract(releases))))
     if options.check:
         return 0 if OUT.read_text(encoding="utf-8") == text else 1
     OUT.write_text(text, encoding="utf-8")

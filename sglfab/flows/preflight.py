@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sglfab.errors import InputError, LockedError, PatchError, PreflightError, SglfabError
 from sglfab.flows.identity import Operator
+from sglfab.flows.patch_draft import architectures
 from sglfab.model import Check, Json, Plan
 from sglfab.transports.host import Host
 
 LOW_DISK_MB = 2048
 NO_DISK_MB = 64
 OTHER_OPERATOR = "other-operator"  # the one blocker that --takeover lifts
-MLA_DRAFT = "Eagle3DeepseekV2ForCausalLM"  # runs in kimi_k25_eagle3.py: llama_eagle3.py never executes
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """What preflight saw. `replaces`: our live runs that the launch will stop first."""
+    """What preflight saw on `host`.
 
+    replaces: our live runs that the launch will stop first; draft: the architectures that the draft's config names.
+    """
+
+    host: str
     checks: tuple[Check, ...]
     replaces: tuple[Json, ...]
+    draft: tuple[str, ...] = ()
 
     @property
     def blockers(self) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if check.state == "blocker")
+
+    def with_checks(self, more: tuple[Check, ...]) -> Readiness:
+        return replace(self, checks=(*self.checks, *more))
 
 
 def facts(host: Host, pythonpath: str | None = None) -> Json:
@@ -67,7 +75,8 @@ def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness
         lambda: _cwd(plan, found),
         lambda: _logout(seen),
     )
-    return Readiness(checks=tuple(check for look in looks for check in look()), replaces=replaces)
+    checks = tuple(check for look in looks for check in look())
+    return Readiness(host.label, checks, replaces, draft=architectures(found["paths"], plan.draft_path))
 
 
 def gate(readiness: Readiness, *, takeover: bool) -> None:
@@ -84,7 +93,7 @@ def refusal(readiness: Readiness, *, takeover: bool) -> SglfabError | None:
         return None
     first = min(blockers, key=lambda check: (_kind(check) is PreflightError, _kind(check) is PatchError))
     more = f" (and {len(blockers) - 1} more: fab preflight lists all)" if len(blockers) > 1 else ""
-    return _kind(first)(first.name, first.text + more, try_=first.try_)
+    return _kind(first)(first.name, first.text + more, where=readiness.host, try_=first.try_)
 
 
 def _kind(blocker: Check) -> type[SglfabError]:
@@ -146,14 +155,6 @@ def _path(path: Json) -> Iterator[Check]:
         )
     else:
         yield Check("model-path", "ok", f"{name} ({path['size_bytes'] / 1e9:.1f} GB)")
-        yield from _draft_kind(path)
-
-
-def _draft_kind(path: Json) -> Iterator[Check]:
-    if MLA_DRAFT in ((path["config"] or {}).get("architectures") or []):
-        yield Check(
-            "draft-file", "warning", f"{path['path']} is an MLA draft: llama_eagle3.py never runs, its taps stay silent"
-        )
 
 
 def _port(plan: Plan, port: Json, replaces: tuple[Json, ...]) -> Iterator[Check]:

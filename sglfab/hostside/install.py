@@ -39,7 +39,8 @@ def find_root(given: Optional[str], pythonpath: str = "") -> str:
 def inside(root: str, relative: str) -> str:
     """The path of a file of the package. Raises HostError for one that leads out of it."""
     if relative.startswith("/") or ".." in relative.split("/") or not relative.endswith(".py"):
-        raise HostError("patch-path-invalid", "no path of a module inside sglang/", where=relative, exit_code=6)
+        what, example = "no path of a module inside sglang/", "srt/models/deepseek_v2.py"
+        raise HostError("patch-path-invalid", what, where=relative, try_=example, exit_code=6)
     return os.path.join(root, "sglang", relative)
 
 
@@ -60,13 +61,19 @@ def _importable(pythonpath: str) -> List[str]:
 
 
 def version_of(root: str) -> Optional[str]:
-    """The release as the package itself tells it, else as its METADATA does. None: it says nothing."""
+    """The release as the package itself tells it, else as SGLang's own METADATA does. None: it says nothing.
+
+    A fork numbers its distribution as it likes: lsglang 1.6.5 holds what calls itself 0.5.15.dev105.
+    """
     for name in ("_version.py", "version.py"):
         found = _VERSION.search(_read(os.path.join(root, "sglang", name)))
         if found:
             return found.group(1)
     info = dist_info(root)
-    found = re.search(r"^Version: (\S+)", _read(os.path.join(info, "METADATA")), re.MULTILINE) if info else None
+    named = re.match(r"sglang-[^-]+\.dist-info$", os.path.basename(info)) if info else None
+    found = (
+        re.search(r"^Version: (\S+)", _read(os.path.join(info, "METADATA")), re.MULTILINE) if info and named else None
+    )
     return found.group(1) if found else None
 
 

@@ -1,4 +1,4 @@
-"""The marked block at the end of a patched file: written, found and cut off again, byte for byte."""
+"""The marked block at the end of a patched file, and the lines put into it: written, found, cut off, byte for byte."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sglfab.patching.inserts import LOCAL, Spot, put_in, take_out
 from sglfab.patching.taps import PatchSet, Tap
 
 # Always two newlines, whatever the file ends with: cutting needs no guess.
@@ -15,12 +16,15 @@ SEPARATOR = "\n\n"
 _BEGIN = re.compile(r"^# >>> sglfab (?P<set>\S+) (?P<sha>[0-9a-f]{64}) >>>$", re.MULTILINE)
 _ANY_MARK = re.compile(r"^# (?:>>>|<<<) sglfab\b", re.MULTILINE)
 END = "# <<< sglfab <<<\n"
+OUR_PREFIX = "_sglfab_"  # in every name of ours; SGLang has none like it
+# Where our own lines stand in the text above, in characters: OFFSET+LENGTH, in order.
+_INSERTS = re.compile(r"\A.*\n# inserts((?: [0-9]{1,9}\+[0-9]{1,9})+)\n")
 
 # Nothing but `os.environ.get` runs in a server that was not launched to trace. BaseException: a SystemExit at import
 # kills a scheduler without a word (seen in 0.5.23); Ctrl-C stays the operator's.
 _FOOTER = """\
 # >>> sglfab {set} {sha} >>>
-# Appended by `fab patch-debug`, cut off by `fab unpatch-debug`. Does nothing unless SGLFAB_TRACE_DIR is set.
+{inserts}# Appended by `fab patch-debug`, cut off by `fab unpatch-debug`. Does nothing unless SGLFAB_TRACE_DIR is set.
 def _sglfab_footer(namespace):
     import os
     import sys
@@ -80,27 +84,46 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def append(original: str, patch_set: PatchSet, module: str, taps: Sequence[Tap], *, modules: Sequence[str]) -> str:
+def append(
+    original: str,
+    patch_set: PatchSet,
+    module: str,
+    taps: Sequence[Tap],
+    *,
+    modules: Sequence[str],
+    spots: Sequence[Spot] = (),
+) -> str:
     """`original` with the footer that installs `taps` (those of `module` that this release has).
 
-    modules: every file that gets a footer; the probe's proof waits for all of them.
+    modules: every file that gets a footer; the probe's proof waits for all of them. spots: where the `insert:` taps
+    put their lines. Raises ValueError where those would change more than they say.
     """
     about = {"set": patch_set.name, "modules": list(modules), "max_mb": patch_set.max_mb}
+    edited, spans = put_in(original, spots)
     block = _FOOTER.format(
         set=patch_set.name,
         sha=sha256(original),
+        inserts=_inserts(spans),
         module=repr(module),
         about=repr(json.dumps(about)),
         taps="".join(f"            {json.dumps(tap.to_json())!r},\n" for tap in taps),
     )
-    return original + SEPARATOR + block + END
+    return edited + SEPARATOR + block + END
+
+
+def _inserts(spans: Sequence[tuple[int, int]]) -> str:
+    """What the footer says of our own lines above it; the name that they use is there before anything can fail."""
+    if not spans:
+        return ""
+    places = "".join(f" {offset}+{length}" for offset, length in spans)
+    return f"# inserts{places}\n{LOCAL} = None\n"
 
 
 def find(text: str) -> Footer | BrokenFooter | None:
-    """The footer of a text, None where no mark of ours stands in it."""
+    """The footer of a text, None where nothing of ours stands in it."""
     marks = _ANY_MARK.findall(text)
     if not marks:
-        return None
+        return BrokenFooter("something of ours stands in it without its footer") if OUR_PREFIX in text else None
     begins = list(_BEGIN.finditer(text))
     if len(begins) != 1 or len(marks) != 2:
         return BrokenFooter(f"{len(marks)} marks of a footer instead of 2")
@@ -109,4 +132,13 @@ def find(text: str) -> Footer | BrokenFooter | None:
         return BrokenFooter("something stands after the footer, or its end mark is gone")
     if text[:start][-len(SEPARATOR) :] != SEPARATOR:
         return BrokenFooter("the empty lines before the footer were changed")
-    return Footer(begins[0]["set"], begins[0]["sha"], text[: start - len(SEPARATOR)], text[start:])
+    block = text[start:]
+    original = take_out(text[: start - len(SEPARATOR)], _spans(block))
+    return Footer(begins[0]["set"], begins[0]["sha"], original, block)
+
+
+def _spans(block: str) -> tuple[tuple[int, int], ...]:
+    """The places of our own lines. What was edited here shows: the original that it leads to has another hash."""
+    found = _INSERTS.match(block)
+    pairs = (place.split("+") for place in found[1].split()) if found else ()
+    return tuple((int(offset), int(length)) for offset, length in pairs)

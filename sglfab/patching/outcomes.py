@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sglfab.patching.fitting import Absent, Found, Refused, fit_taps
 from sglfab.patching.footer import append
+from sglfab.patching.inserts import Spot
 from sglfab.patching.installed import DRIFTED, MISSING, OURS, PRISTINE, FileState, InstalledFile
-from sglfab.patching.shapes import Missing, Site, locate
 from sglfab.patching.taps import PatchSet, Tap
 
 
@@ -49,29 +48,26 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Fit:
-    """How the taps of one file meet this release. absent: names of taps whose method is not in it."""
+    """How the taps of one file meet this release. absent: names of taps that are not in it."""
 
     present: tuple[Tap, ...]
     absent: tuple[str, ...]
     sites: tuple[str, ...]
+    spots: tuple[Spot, ...] = ()
 
 
-def fit(text: str | None, taps: Sequence[Tap]) -> Fit | Conflict:
-    """Which of `taps` the source `text` has. A required one that is not there is a Conflict with the nearest sites."""
-    if text is None:
-        return _without_file(taps)
-    try:
-        tree = _parse(text)
-    except SyntaxError as why:
-        return Conflict(f"the file does not parse: {why.msg}, line {why.lineno}")
-    found = [(tap, locate(tree, tap.object, inherited=tap.inherited)) for tap in taps]
-    for tap, place in found:
-        if isinstance(place, Missing) and tap.required:
-            return Conflict(f"tap {tap.tap}: {place.reason}", place.nearest)
+def fit(text: str | None, taps: Sequence[Tap], *, release: str) -> Fit | Conflict:
+    """Which of `taps` the source `text` has. A Conflict names one that should be there, and the nearest sites."""
+    fitted = fit_taps(text, taps, release=release)
+    for one in fitted:
+        if isinstance(one, Refused):
+            return Conflict(f"tap {one.tap.tap}: {one.reason}", one.nearest)
+    found = [one for one in fitted if isinstance(one, Found)]
     return Fit(
-        present=tuple(tap for tap, place in found if isinstance(place, Site)),
-        absent=tuple(tap.tap for tap, place in found if isinstance(place, Missing)),
-        sites=tuple(f"{tap.object} (line {place.line})" for tap, place in found if isinstance(place, Site)),
+        present=tuple(one.tap for one in found),
+        absent=tuple(one.tap.tap for one in fitted if isinstance(one, Absent)),
+        sites=tuple(one.site for one in found),
+        spots=tuple(one.spot for one in found if one.spot),
     )
 
 
@@ -90,7 +86,10 @@ def apply(
             original = state.footer.original
         case _:
             return Conflict(state.detail)
-    wanted = append(original, patch_set, file.path, taps.present, modules=modules)
+    try:
+        wanted = append(original, patch_set, file.path, taps.present, modules=modules, spots=taps.spots)
+    except ValueError as why:
+        return Conflict(str(why), taps.sites)
     return AlreadyApplied(taps.sites) if wanted == file.text else Applied(wanted, original, taps.sites)
 
 
@@ -112,18 +111,9 @@ def _only_the_footer_differs(file: InstalledFile, state: FileState) -> bool:
 def _refusal(file: InstalledFile) -> Conflict | None:
     if file.link:
         return Conflict(f"is a symbolic link to {file.link}, which other installs may share")
+    if file.read_only:
+        return Conflict("lies on a file system that is mounted read-only")
     if not file.writable:
-        return Conflict(f"is not writable for you; {file.owner or 'its owner'} could do it")
+        owner = file.owner or "its owner"
+        return Conflict(f"is not writable for you (mode {file.mode:04o}, of {owner}): {owner} could do it")
     return None
-
-
-def _without_file(taps: Sequence[Tap]) -> Fit | Conflict:
-    if needed := next((tap for tap in taps if tap.required), None):
-        return Conflict(f"tap {needed.tap}: the file is not there")
-    return Fit((), tuple(tap.tap for tap in taps), ())
-
-
-def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # invalid escapes in SGLang's own strings are not our topic
-        return ast.parse(text)

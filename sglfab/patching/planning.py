@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sglfab.model import Json
@@ -16,13 +16,18 @@ from sglfab.patching.taps import PatchSet
 
 @dataclass(frozen=True)
 class ServerSeen:
-    """A server that runs from the install. traced None: its environment is not ours to read."""
+    """A server that runs from the install. traced None: its environment is not ours to read.
+
+    plugin: it was launched with the taps as a plugin, whatever the files hold. user: whose it is.
+    """
 
     pid: int
     start_wall: float
     run: str | None
     starting: bool
     traced: bool | None
+    plugin: bool = False
+    user: str | None = None
 
     @property
     def name(self) -> str:
@@ -31,7 +36,11 @@ class ServerSeen:
 
 @dataclass(frozen=True)
 class Install:
-    """What `patch-read` says of one installed SGLang, judged file by file."""
+    """What `patch-read` says of one installed SGLang, judged file by file.
+
+    editable: a source install; record: what its files are compared with all the same, "git" or None (gap: why).
+    user: whom we are on that host. no_plugins: why its schedulers would load none; None: they would.
+    """
 
     root: str
     release: str
@@ -40,12 +49,22 @@ class Install:
     manifest: Manifest | None
     servers: tuple[ServerSeen, ...]
     now_wall: float
+    record: str | None = "RECORD"
+    gap: str = ""
+    user: str = ""
+    no_plugins: str | None = None
 
     def state(self, file: InstalledFile) -> FileState:
         return state_of(file, self.manifest.entry(file.path) if self.manifest else None)
 
     def file(self, path: str) -> InstalledFile:
         return next(f for f in self.files if f.path == path)
+
+    def source(self, path: str) -> str | None:
+        """The text of a file without what we put into it; None where this release has no such file."""
+        file = self.file(path)
+        footer = self.state(file).footer
+        return footer.original if footer else file.text
 
     @property
     def states(self) -> Mapping[str, FileState]:
@@ -54,15 +73,19 @@ class Install:
 
 def install_from_json(reply: Mapping[str, Json]) -> Install:
     """Raises PatchError patch-manifest-unreadable."""
-    fields = ("pid", "start_wall", "run", "starting", "traced")
+    fields = ("pid", "start_wall", "run", "starting", "traced", "plugin", "user")
     return Install(
         root=reply["root"],
         release=reply["version"] or "unknown",
         editable=reply["editable"],
-        files=tuple(installed_from_json(file) for file in reply["files"]),
+        files=tuple(installed_from_json(file, reply["record"]) for file in reply["files"]),
         manifest=manifest_from_json(reply["manifest"]),
         servers=tuple(ServerSeen(**{name: server[name] for name in fields}) for server in reply["servers"]),
         now_wall=reply["now_wall"],
+        record=reply["record"],
+        gap=reply["gap"],
+        user=reply["user"],
+        no_plugins=reply["no_plugins"],
     )
 
 
@@ -83,13 +106,19 @@ class Writing:
     texts: Mapping[str, tuple[str, str]]  # path → (now, then), of the files that change
     sites: Mapping[str, tuple[str, ...]]  # path → where the taps sit
 
+    def reverse(self, former: Manifest | None) -> Writing:
+        """The way back, to the texts and the manifest that were there."""
+        back = {path: (then, now) for path, (now, then) in self.texts.items()}
+        files = tuple({"path": p, "expect_sha256": sha256(now), "text": then} for p, (now, then) in back.items())
+        return Writing(files=files, manifest=former, idle=False, texts=back, sites={})
+
     def diff(self) -> str:
         """As `diff -u` prints it."""
         return "".join(line for path, (now, then) in self.texts.items() for line in _diff(path, now, then))
 
 
 def plan_apply(install: Install, patch_set: PatchSet, *, operator: str) -> Writing | Refused:
-    """All files of the set, or the conflicts."""
+    """All files of the set, or the conflicts. A file that the set touched for another draft is restored."""
     fits = {path: _fit(install, patch_set, path) for path in patch_set.modules}
     conflicts = {path: found for path, found in fits.items() if isinstance(found, Conflict)}
     conflicts |= _other_set(install, patch_set)
@@ -97,13 +126,22 @@ def plan_apply(install: Install, patch_set: PatchSet, *, operator: str) -> Writi
         return Refused(conflicts)
     good = {path: found for path, found in fits.items() if isinstance(found, Fit)}
     modules = tuple(path for path, found in good.items() if found.present)
+    if not modules:
+        return Refused(dict.fromkeys(good, Conflict(f"no tap of {patch_set.name} is in this release")))
     outcomes = {path: _apply(install, patch_set, path, good[path], modules) for path in modules}
-    conflicts = {path: outcome for path, outcome in outcomes.items() if isinstance(outcome, Conflict)}
+    former = {path: unapply(install.file(path), install.states[path]) for path in _former(install, patch_set, modules)}
+    conflicts = {path: outcome for path, outcome in (outcomes | former).items() if isinstance(outcome, Conflict)}
     if conflicts:
         return Refused(conflicts)
-    return _writing(
-        install, patch_set, outcomes, absent=tuple(tap for f in good.values() for tap in f.absent), operator=operator
-    )
+    restored = {path: outcome.text for path, outcome in former.items() if isinstance(outcome, Restored)}
+    absent = tuple(tap for f in good.values() for tap in f.absent)
+    return _writing(install, patch_set, outcomes, restored=restored, absent=absent, operator=operator)
+
+
+def _former(install: Install, patch_set: PatchSet, modules: Sequence[str]) -> tuple[str, ...]:
+    """Files that carry this set's footer and are none of its files now."""
+    ours = ((path, state.footer) for path, state in install.states.items() if state.kind == OURS and state.footer)
+    return tuple(path for path, footer in ours if footer.set_name == patch_set.name and path not in modules)
 
 
 def _fit(install: Install, patch_set: PatchSet, path: str) -> Fit | Conflict:
@@ -111,17 +149,16 @@ def _fit(install: Install, patch_set: PatchSet, path: str) -> Fit | Conflict:
     state = install.state(file)
     if state.kind in (DRIFTED, FOREIGN):
         return Conflict(state.detail)
-    original = state.footer.original if state.footer else file.text
-    return fit(original, patch_set.taps_of(path))
+    return fit(install.source(path), patch_set.taps_of(path), release=install.release)
 
 
 def _other_set(install: Install, patch_set: PatchSet) -> dict[str, Conflict]:
-    """Files outside this set that carry a footer: all of a set is there, or none of it."""
+    """Files outside this set that carry another's footer: all of a set is there, or none of it."""
     outside = {path: state for path, state in install.states.items() if path not in patch_set.modules}
     return {
         path: Conflict(f"another patch set is applied: {state.footer.set_name if state.footer else 'unknown'}")
         for path, state in outside.items()
-        if state.kind in (OURS, DRIFTED)
+        if state.kind == DRIFTED or (state.kind == OURS and state.footer and state.footer.set_name != patch_set.name)
     }
 
 
@@ -137,10 +174,12 @@ def _writing(
     patch_set: PatchSet,
     outcomes: Mapping[str, Applied | AlreadyApplied | Conflict],
     *,
+    restored: Mapping[str, str],
     absent: tuple[str, ...],
     operator: str,
 ) -> Writing:
-    changed = {path: outcome for path, outcome in outcomes.items() if isinstance(outcome, Applied)}
+    changed = {path: outcome.text for path, outcome in outcomes.items() if isinstance(outcome, Applied)}
+    changed.update(restored)
     entries = tuple(_entry(install.file(path), outcomes[path], install.state(install.file(path))) for path in outcomes)
     wanted = Manifest(APPLIED, patch_set.name, install.release, entries, absent=absent, operator=operator)
     former = install.manifest
@@ -151,10 +190,10 @@ def _writing(
         and former.entries == entries
     )
     return Writing(
-        files=tuple(_file(install.file(path), outcome.text) for path, outcome in changed.items()),
+        files=tuple(_file(install.file(path), text) for path, text in changed.items()),
         manifest=wanted,
         idle=recorded and not changed,
-        texts={path: (install.file(path).text or "", outcome.text) for path, outcome in changed.items()},
+        texts={path: (install.file(path).text or "", text) for path, text in changed.items()},
         sites={path: outcome.sites for path, outcome in outcomes.items() if not isinstance(outcome, Conflict)},
     )
 

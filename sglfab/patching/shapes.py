@@ -26,27 +26,46 @@ class Missing:
     nearest: tuple[str, ...] = ()
 
 
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
 def locate(tree: ast.Module, name: str, *, inherited: bool = False) -> Site | Missing:
-    """The method `name` (Class.method) of a parsed module."""
-    wanted_class, wanted_method = name.split(".")
-    classes = [c for c in _classes(tree.body) if c.name == wanted_class]
-    if len(classes) != 1:
-        reason = (
-            f"class {wanted_class} is not there"
-            if not classes
-            else f"class {wanted_class} is there {len(classes)} times"
-        )
-        return Missing(reason, _nearest(tree, name))
-    methods = [m for m in _methods(classes[0]) if m.name == wanted_method]
-    if not methods and inherited and classes[0].bases:
-        return Site(classes[0].lineno, inherited=True)
+    """The method `name` (Class.method) of a parsed module, where it can be wrapped."""
+    owner = _class(tree, name)
+    if isinstance(owner, Missing):
+        return owner
+    if inherited and owner.bases and not _named(owner, name):
+        return Site(owner.lineno, inherited=True)
+    method = method_named(tree, name)
+    return method if isinstance(method, Missing) else _plain(method, name)
+
+
+def method_named(tree: ast.Module, name: str) -> Method | Missing:
+    """The one definition of the method `name` (Class.method), of whatever kind it is."""
+    owner = _class(tree, name)
+    if isinstance(owner, Missing):
+        return owner
+    methods = _named(owner, name)
     if len(methods) != 1:
         reason = f"{name} is not there" if not methods else f"{name} is there {len(methods)} times"
         return Missing(reason, _nearest(tree, name))
-    return _plain(methods[0], name)
+    return methods[0]
 
 
-def _plain(method: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Site | Missing:
+def _class(tree: ast.Module, name: str) -> ast.ClassDef | Missing:
+    wanted = name.partition(".")[0]
+    classes = [c for c in _classes(tree.body) if c.name == wanted]
+    if len(classes) != 1:
+        times = "is not there" if not classes else f"is there {len(classes)} times"
+        return Missing(f"class {wanted} {times}", _nearest(tree, name))
+    return classes[0]
+
+
+def _named(owner: ast.ClassDef, name: str) -> list[Method]:
+    return [m for m in _methods(owner) if m.name == name.partition(".")[2]]
+
+
+def _plain(method: Method, name: str) -> Site | Missing:
     kinds = {
         d.attr if isinstance(d, ast.Attribute) else getattr(d, "id", "") for d in method.decorator_list
     } & _NOT_PLAIN
@@ -64,7 +83,7 @@ def _classes(body: list[ast.stmt]) -> Iterator[ast.ClassDef]:
             yield statement
 
 
-def _methods(owner: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def _methods(owner: ast.ClassDef) -> Iterator[Method]:
     for statement in _flat(owner.body):
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             yield statement

@@ -57,13 +57,58 @@ class LogitsProcessor:
 """,
 }
 
+# A small load_plugins of SGLang's kind, and where its schedulers call it.
+PLUGIN_SOURCES = {
+    "srt/plugins/__init__.py": """\
+from importlib.metadata import entry_points
+
+GENERAL_PLUGINS_GROUP = "sglang.srt.plugins"
+
+
+def load_plugins():
+    for entry in entry_points(group=GENERAL_PLUGINS_GROUP):
+        entry.load()()
+""",
+    "srt/managers/scheduler.py": """\
+from sglang.srt.plugins import load_plugins
+
+
+def run_scheduler_process(then):
+    load_plugins()
+    then()
+""",
+}
+
+
+KIMI_FILE = "srt/models/kimi_k25_eagle3.py"
+KIMI_DRAFT = "Eagle3DeepseekV2ForCausalLM"
+KIMI = {
+    KIMI_FILE: """\
+class Eagle3MLAModel:
+    def forward(self, input_ids, positions, forward_batch):
+        return input_ids
+
+
+class Eagle3DeepseekV2ForCausalLM:
+    def forward(self, input_ids, positions, forward_batch):
+        return input_ids
+
+    def load_weights(self, weights):
+        pass
+
+
+EntryClass = [Eagle3DeepseekV2ForCausalLM]
+"""
+}
+
 
 class Installed:
     """A site-packages folder with an sglang of our own making, its RECORD included."""
 
-    def __init__(self, root, *, release="0.5.23", distribution="sglang"):
+    def __init__(self, root, *, release="0.5.23", distribution="sglang", more=None):
+        """more: further files, path → text."""
         self.root = root
-        self.originals = {path: text.encode() for path, text in SOURCES.items()}
+        self.originals = {path: text.encode() for path, text in (SOURCES | (more or {})).items()}
         self.info = root / f"{distribution}-{release}.dist-info"
         for path, data in self.originals.items():
             self.path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -71,6 +116,12 @@ class Installed:
         (root / "sglang" / "version.py").write_text(f'__version__ = "{release}"\n')
         self.info.mkdir()
         self.record()
+
+    def load_plugins(self):
+        """What makes it a release whose schedulers load plugins."""
+        for path, text in PLUGIN_SOURCES.items():
+            self.path(path).parent.mkdir(parents=True, exist_ok=True)
+            self.path(path).write_text(text)
 
     def path(self, relative):
         return self.root / "sglang" / relative

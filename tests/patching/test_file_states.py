@@ -20,6 +20,7 @@ from sglfab.patching.outcomes import (
     fit,
     unapply,
 )
+from sglfab.patching.taps import Insert, Tap
 
 MODULE = "srt/layers/logits_processor.py"
 ORIGINAL = "class LogitsProcessor:\n    def forward(self):\n        return 1\n"
@@ -30,9 +31,23 @@ def file(text, record=ORIGINAL):
     return InstalledFile(MODULE, text, text and sha256(text), record and sha256(record))
 
 
+LINE = Tap("line", MODULE, "LogitsProcessor.forward", "enclosing", insert=Insert("before", "return _"))
+
+
+@pytest.fixture(scope="module", params=["a footer alone", "a footer and a line"])
+def the_set(patch_set, request):
+    """The shipped set, and the same with a line to put into the method."""
+    return patch_set if request.param == "a footer alone" else replace(patch_set, taps=(*patch_set.taps, LINE))
+
+
+def with_taps(text, the_set):
+    taps = fit(text, the_set.taps_of(MODULE), release="0.5.23")
+    return append(text, the_set, MODULE, taps.present, modules=the_set.modules, spots=taps.spots)
+
+
 @pytest.fixture(scope="module")
-def patched(patch_set):
-    return append(ORIGINAL, patch_set, MODULE, patch_set.taps_of(MODULE), modules=patch_set.modules)
+def patched(the_set):
+    return with_taps(ORIGINAL, the_set)
 
 
 def entry(patched, original=ORIGINAL):
@@ -93,39 +108,37 @@ def test_the_state_of_a_file_and_what_removing_the_patch_comes_to(patched, name)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_applying_writes_over_pristine_and_leaves_the_rest_alone(patched, patch_set, name):
+def test_applying_writes_over_pristine_and_leaves_the_rest_alone(patched, the_set, name):
     text, record, recorded, kind, _ = CASES[name]
     found = file(text(patched), record)
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
+    taps = fit(ORIGINAL, the_set.taps_of(MODULE), release="0.5.23")
     outcome = apply(
-        found, state_of(found, entry(patched) if recorded else None), patch_set, taps=taps, modules=patch_set.modules
+        found, state_of(found, entry(patched) if recorded else None), the_set, taps=taps, modules=the_set.modules
     )
     wanted = {"pristine": Applied, "ours": AlreadyApplied}.get(kind, Conflict)
     assert isinstance(outcome, wanted)
     if isinstance(outcome, Applied):
-        assert outcome.text == append(
-            found.text, patch_set, MODULE, patch_set.taps_of(MODULE), modules=patch_set.modules
-        )
+        assert outcome.text == with_taps(found.text, the_set)
 
 
 def test_a_file_that_is_not_utf8_is_foreign():
     assert state_of(InstalledFile(MODULE, None, "0" * 64, "0" * 64), None).kind == "foreign"
 
 
-def test_an_older_footer_of_the_same_set_is_replaced(patched, patch_set):
-    older = append(ORIGINAL, patch_set, MODULE, (), modules=patch_set.modules)
+def test_an_older_footer_of_the_same_set_is_replaced(patched, the_set):
+    older = append(ORIGINAL, the_set, MODULE, (), modules=the_set.modules)
     found = file(older)
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
-    outcome = apply(found, state_of(found, None), patch_set, taps=taps, modules=patch_set.modules)
+    taps = fit(ORIGINAL, the_set.taps_of(MODULE), release="0.5.23")
+    outcome = apply(found, state_of(found, None), the_set, taps=taps, modules=the_set.modules)
     assert isinstance(outcome, Applied)
     assert outcome.text == patched
 
 
-def test_the_footer_of_another_set_is_left_alone(patched, patch_set):
+def test_the_footer_of_another_set_is_left_alone(patched, the_set):
     found = file(patched)
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
-    other = replace(patch_set, name="mine")
-    outcome = apply(found, state_of(found, None), other, taps=taps, modules=patch_set.modules)
+    taps = fit(ORIGINAL, the_set.taps_of(MODULE), release="0.5.23")
+    other = replace(the_set, name="mine")
+    outcome = apply(found, state_of(found, None), other, taps=taps, modules=the_set.modules)
     assert isinstance(outcome, Conflict)
     assert "eagle3-hidden-states" in outcome.reason
 
@@ -139,7 +152,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_file_that_we_must_not_replace_is_refused_both_ways(patched, patch_set, name):
     change, says = REFUSED[name]
-    taps = fit(ORIGINAL, patch_set.taps_of(MODULE))
+    taps = fit(ORIGINAL, patch_set.taps_of(MODULE), release="0.5.23")
     pristine, ours = replace(file(ORIGINAL), **change), replace(file(patched), **change)
     outcomes = (
         apply(pristine, FileState("pristine"), patch_set, taps=taps, modules=patch_set.modules),
@@ -158,25 +171,40 @@ def test_a_tap_that_the_release_lacks_is_absent_and_the_others_fit(patch_set):
     source = (
         "class DeepseekV2Model:\n    def forward(self): ...\nclass DeepseekV2ForCausalLM:\n    def forward(self): ...\n"
     )
-    found = fit(source, patch_set.taps_of("srt/models/deepseek_v2.py"))
+    found = fit(source, patch_set.taps_of("srt/models/deepseek_v2.py"), release="0.5.3")
     assert isinstance(found, Fit)
     assert found.absent == ("target-layers",)
     assert [tap.tap for tap in found.present] == ["target-forward", "target-model"]
 
 
 def test_a_required_tap_that_is_not_there_fails_closed_with_the_nearest_site(patch_set):
-    found = fit(ORIGINAL.replace("def forward", "def forward_impl"), patch_set.taps_of(MODULE))
+    found = fit(ORIGINAL.replace("def forward", "def forward_impl"), patch_set.taps_of(MODULE), release="0.5.23")
     assert isinstance(found, Conflict)
     assert found.reason == "tap logits-processor: LogitsProcessor.forward is not there"
     assert found.sites == ("LogitsProcessor.forward_impl (line 2)",)
 
 
 def test_a_source_that_does_not_parse_fails_closed(patch_set):
-    assert isinstance(fit("def (", patch_set.taps_of(MODULE)), Conflict)
+    assert isinstance(fit("def (", patch_set.taps_of(MODULE), release="0.5.23"), Conflict)
 
 
 def test_a_required_file_that_is_not_there_fails_closed(patch_set):
-    assert isinstance(fit(None, patch_set.taps_of(MODULE)), Conflict)
+    assert isinstance(fit(None, patch_set.taps_of(MODULE), release="0.5.23"), Conflict)
+
+
+@pytest.mark.parametrize("record", [ORIGINAL, None], ids=["a wheel", "a source install"])
+def test_lines_whose_footer_was_cut_by_hand_are_not_taken_for_the_original(patch_set, record):
+    text = with_taps(ORIGINAL, replace(patch_set, taps=(*patch_set.taps, LINE)))
+    found = file(text[: text.index("\n\n# >>> sglfab")], record)
+    state = state_of(found, None)
+    assert state.kind == "drifted"
+    assert isinstance(unapply(found, state), Conflict)
+
+
+def test_an_edit_in_a_line_of_ours_goes_with_the_line(patch_set):
+    text = with_taps(ORIGINAL, replace(patch_set, taps=(*patch_set.taps, LINE)))
+    found = file(text.replace("_sglfab_local is not None", "_sglfab_local is     None"))
+    assert unapply(found, state_of(found, None)) == Restored(ORIGINAL)
 
 
 @given(data=st.data())
@@ -187,6 +215,13 @@ def test_any_edit_of_a_patched_file_is_undone_byte_for_byte_or_refused(patched, 
         st.text(st.characters(blacklist_categories=("Cs",)), max_size=20) | st.just(patched[start:end])
     )
     edited = patched[:start] + inserted + patched[end:]
+    if data.draw(st.booleans(), "and another edit"):
+        at = data.draw(st.integers(0, len(edited)))
+        edited = (
+            edited[:at]
+            + data.draw(st.sampled_from(("", "x", "\n", "# ")))
+            + edited[at + data.draw(st.integers(0, 3)) :]
+        )
     record = data.draw(st.sampled_from((ORIGINAL, None)), "RECORD")
     found = file(edited, record)
     state = state_of(found, data.draw(st.sampled_from((entry(patched), None)), "manifest"))
@@ -194,6 +229,6 @@ def test_any_edit_of_a_patched_file_is_undone_byte_for_byte_or_refused(patched, 
     if isinstance(outcome, Restored):
         assert outcome.text == ORIGINAL
     elif isinstance(outcome, AlreadyPristine):
-        assert edited == ORIGINAL or (record is None and "sglfab" not in edited)
+        assert edited == ORIGINAL or (record is None and "_sglfab_" not in edited)
     else:
         assert outcome.reason

@@ -57,7 +57,7 @@ def test_a_preview_shows_the_diff_and_writes_nothing(installed, project, here):
     assert "+++ b/sglang/srt/models/llama_eagle3.py" in seen.diff
     assert not [line for line in seen.diff.splitlines() if line.startswith("-") and not line.startswith("---")]
     assert not Path(here.state_dir).exists()
-    assert patch.checks(here, seen)[0].state == "ok"
+    assert patch.checks(seen)[0].state == "ok"
 
 
 def test_a_preview_of_an_applied_set_and_of_its_removal(installed, project, here):
@@ -162,9 +162,9 @@ def with_team_set(tmp_path):
 
 def test_another_set_is_refused_until_ours_is_off(installed, here, tmp_path):
     project = with_team_set(tmp_path)
-    patch.apply(project, here, [SET], **where(installed))
+    patch.apply(project, here, [SET], operator=OPERATOR, **where(installed))
     before = installed.contents()
-    with pytest.raises(PatchError, match="another patch set is applied: eagle3-hidden-states"):
+    with pytest.raises(PatchError, match=r"another patch set is applied: eagle3-hidden-states .*\(applied by ada\)"):
         patch.apply(project, here, ["mine"], **where(installed))
     assert installed.contents() == before
     patch.remove(project, here, **where(installed))
@@ -194,14 +194,81 @@ def test_a_required_method_that_is_gone_is_refused_with_the_nearest_one(installe
     assert installed.pristine
 
 
-def test_a_method_that_this_release_lacks_is_said_and_the_rest_is_patched(installed, project, here):
+def without_capture(installed):
+    """The install without the method of `target-layers`, as if it had been released so."""
     path = installed.path("srt/models/deepseek_v2.py")
-    path.write_text(path.read_text().replace("set_eagle3_layers_to_capture", "other"))
+    path.write_text(path.read_text().replace("set_eagle3_layers_to_capture", "set_eagle3_layers"))
     installed.record()
+    return installed
+
+
+def test_a_method_that_this_release_lacks_is_said_and_the_rest_is_patched(tmp_path, project, here):
+    installed = without_capture(Installed(tmp_path / "old", release="0.5.3"))
     done = patch.apply(project, here, [SET], **where(installed))
-    assert done.absent == ("target-layers",)
+    assert "target-layers" in done.absent
     assert "not in this release: target-layers" in done.summary
-    assert "target-layers" not in path.read_text()
+    assert "target-layers" not in installed.path("srt/models/deepseek_v2.py").read_text()
+
+
+@pytest.mark.parametrize("release", ["0.5.23", "0.6.0", "0.0.0.dev0", "a fork's own"])
+def test_a_method_that_this_release_should_have_is_refused_with_the_nearest_one(tmp_path, project, here, release):
+    """A release that nobody has seen, or that tells no number, fails closed."""
+    installed = without_capture(Installed(tmp_path / "new", release=release))
+    with pytest.raises(PatchError) as raised:
+        patch.apply(project, here, [SET], **where(installed))
+    assert "releases from 0.5.4.post2 have it" in raised.value.what
+    assert "DeepseekV2ForCausalLM.set_eagle3_layers (line" in raised.value.try_
+    assert installed.pristine
+
+
+def test_a_set_of_which_this_release_has_nothing_is_refused(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
+    (tmp_path / "team" / "patches" / "old.yaml").write_text(
+        "taps: [{tap: t, module: srt/old.py, object: A.f, role: draft, until: 0.5.3}]\n"
+    )
+    with pytest.raises(PatchError, match="no tap of old is in this release"):
+        patch.apply(project, here, ["old"], **where(installed))
+    assert installed.pristine
+
+
+WITH_LINES = """\
+taps:
+  - tap: line
+    module: srt/layers/logits_processor.py
+    object: LogitsProcessor.forward
+    insert: {before: return hidden_states}
+    role: enclosing
+    values: {n: locals.hidden_states | len}
+  - {tap: call, module: srt/layers/logits_processor.py, object: LogitsProcessor.forward, role: enclosing}
+"""
+
+
+def test_a_line_in_a_method_goes_in_and_comes_off_byte_for_byte(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
+    (tmp_path / "team" / "patches" / "lines.yaml").write_text(WITH_LINES)
+    path = installed.path("srt/layers/logits_processor.py")
+    done = patch.apply(project, here, ["lines"], **where(installed))
+    assert done.verb == "patched"
+    assert '        if _sglfab_local is not None: _sglfab_local("line", locals())\n        return' in path.read_text()
+    assert patch.apply(project, here, ["lines"], **where(installed)).verb == "already-patched"
+    assert patch.status(project, here, **where(installed)).state == "ours"
+    path.write_text(path.read_text().replace("return hidden_states", "return None"))
+    with pytest.raises(PatchError, match="edited above the footer"):
+        patch.remove(project, here, **where(installed))
+    path.write_text(path.read_text().replace("return None", "return hidden_states"))
+    patch.remove(project, here, **where(installed))
+    assert installed.pristine
+
+
+def test_a_statement_that_is_not_there_once_is_refused_with_the_nearest(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
+    text = WITH_LINES.replace("return hidden_states}", "return hidden}\n    required: true")
+    (tmp_path / "team" / "patches" / "lines.yaml").write_text(text)
+    with pytest.raises(PatchError) as raised:
+        patch.apply(project, here, ["lines"], **where(installed))
+    assert "the statement `return hidden` is not there in LogitsProcessor.forward" in raised.value.what
+    assert "return hidden_states (line 3)" in raised.value.try_
+    assert installed.pristine
 
 
 def test_a_symbolic_link_is_left_alone(installed, project, here, tmp_path):

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from sglfab.flows.wheels import wheel
 from sglfab.project import Project
 from sglfab.sglang.flags import Flag, read_flags
 from tools.flags_ast import flags_of_sources
-from tools.flags_extract import CACHE, sources, wheel
+from tools.flags_extract import sources
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ["0.4.6", "0.5.9", "0.5.14", "0.5.19", "0.5.20", "0.5.23"])
 def test_the_list_is_that_of_the_wheel(release: str) -> None:
-    declared = flags_of_sources(sources(wheel(release, CACHE)))
+    declared = flags_of_sources(sources(wheel(release)))
     listed = read_flags(Project(Path(__file__).resolve().parents[2])).at(release)
     assert listed.basis.relation == "same"
     assert {f.spelled or f.name: (f.kind, f.nargs, f.deprecated) for f in listed.flags.values()} == {
