@@ -24,7 +24,6 @@ from pathlib import Path
 import yaml
 
 from sglfab.flows import patch
-from sglfab.flows.identity import Operator
 from sglfab.project import Project, open_project
 from sglfab.testing.cpu.layout import CpuKit, default_kit
 from sglfab.testing.cpu.overlay import Overlay, make_overlay
@@ -111,7 +110,7 @@ def each_10th(folder: Path) -> Project:
 
 def apply(overlay: Overlay, folder: Path, project: Project, name: str) -> None:
     host = Host(LocalTransport(), python=str(overlay.python), state_dir=str(folder / "state"))
-    patch.patch_debug(project, host, [name], operator=Operator("bench", "here"))
+    patch.apply(project, host, [name], draft=["LlamaForCausalLMEagle3"])
     host.close()
 
 
