@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 Json = Dict[str, Any]
 
@@ -796,42 +796,47 @@ class Filling:
         if self._current is None:
             return
         before, self._attributes = self._attributes, self._attribute_tensors()
-        if not self._matched and not self._attributes - before:
+        if not self._matched and not self._attributes.keys() - before.keys():
             self._unmatched.append(self._current)
         self._current = None
 
-    def _attribute_tensors(self) -> Set[int]:
-        """The tensors that hang on the model and its children beside parameters."""
+    def _attribute_tensors(self) -> Dict[int, Any]:
+        """The tensors that hang on the model and its children beside parameters; held, so that no id is used again."""
         owners = (self._model, *self._model.children())
-        return {id(value) for owner in owners for value in vars(owner).values() if is_tensor(value)}
+        return {id(value): value for owner in owners for value in vars(owner).values() if is_tensor(value)}
 
     def copying(self) -> Any:
         """A context in which every copy into a parameter is seen."""
-        filling, copy = self, torch().ops.aten.copy_.default
+        filling, aten = self, torch().ops.aten
+        copies, fills = (aten.copy_.default,), (aten.fill_.Scalar, aten.zero_.default)
         dispatch_mode: Any = torch().utils._python_dispatch.TorchDispatchMode
 
         class Copies(dispatch_mode):  # type: ignore[misc]  # torch is not there when this file is checked
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                if function is copy:
+                if function in copies or function in fills:
                     with contextlib.suppress(Exception):
-                        filling.note(args[0])
+                        filling.note(args[0], padding=function in fills)
                 return function(*args, **(kwargs or {}))
 
         return Copies()
 
-    def note(self, target: Any) -> None:
-        """One copy into `target`."""
-        self._copies += 1
-        self._credited += self._current is not None
-        start, end = span_of(target)
+    def note(self, target: Any, padding: bool) -> None:
+        """One copy into `target`, or one constant, with which SGLang pads a part of a parameter."""
+        place = self._place(*span_of(target))
+        if not padding:
+            self._copies += 1
+            self._credited += self._current is not None
+            self._matched |= place is not None or id(target) in self._attributes
+        elif place in self._parameters and self._parameters[place].numel() == target.numel():
+            return  # a whole parameter that is only cleared has not been filled
+        if place is not None:
+            regions = self._filled.setdefault(place, {})
+            regions[target.data_ptr(), tuple(target.shape), target.stride()] = target.numel()
+
+    def _place(self, start: int, end: int) -> Optional[str]:
+        """The parameter or buffer that has these addresses."""
         at = bisect.bisect_right(self._spans, (start, sys.maxsize, "")) - 1
-        if id(target) in self._attributes:
-            self._matched = True
-        if at < 0 or end > self._spans[at][1]:
-            return
-        self._matched = True
-        regions = self._filled.setdefault(self._spans[at][2], {})
-        regions[start, tuple(target.shape), target.stride()] = target.numel()
+        return self._spans[at][2] if at >= 0 and end <= self._spans[at][1] else None
 
     def said(self) -> Json:
         if self._blind or not self._copies:
@@ -1006,7 +1011,8 @@ class Probe:
                     self._end(tap, call, forward, readings, graph)
                 return result
             except BaseException:
-                self.trace.flush(1.0)  # the server may be gone before the writer's next turn
+                if tap.encloses or not self._stack():
+                    self.trace.flush(1.0)  # the server may be gone before the writer's next turn
                 raise
             finally:
                 if tap.encloses:
@@ -1022,9 +1028,11 @@ class Probe:
             tap = taps.get(name)
             if tap is None or compiling():
                 return
-            graph = self._captured() if capturing() else None
-            if graph is None and capturing():
-                return
+            graph = None
+            if capturing():
+                graph = self._captured()
+                if graph is None:
+                    return
             call = Call(tap.names, (), variables)
             forward = self._enter(tap, call, graph)
             readings = self._begin(tap, call, forward, graph)
