@@ -68,10 +68,11 @@ FULL = {
     "v": torch.ones(2, 4),
     "fc.weight": torch.ones(3, 4),
     "scales": torch.ones(2),
+    "wide": torch.ones(6, 4),
 }
 
 
-def loaded(loader, names=tuple(FULL), weights=iter):
+def loaded(loader, names=tuple(FULL)[:7], weights=iter):
     """The values of the record, and the model, of one load."""
     world, owner = World(TARGET), type("Draft", (Draft,), {"load_weights": loader})
     world.probe.install({"Draft": owner}, "a.py", ABOUT, [LOAD])
@@ -100,6 +101,30 @@ def check_names_that_nobody_takes_and_parameters_that_nobody_fills_are_named():
     values, _ = loaded(name_by_name, ("d2t", "q", "model.fc_norm.weight", "q"))
     assert values["unmatched"] == {"total": 1, "first": ["model.fc_norm.weight"]}
     assert unfilled(values) == {"qkv": (8, 24), "fc.weight": (0, 12), "embed.weight": (0, 20)}  # q twice counts once
+
+
+def check_padding_counts_as_filled_and_a_parameter_that_is_only_cleared_does_not():
+    def padded(self, weights):
+        for _, weight in weights:
+            self.qkv.data[:5].copy_(weight[:5])
+            self.qkv.data[5:].fill_(0)
+            self.fc.weight.data.zero_()
+
+    values, _ = loaded(padded, ("wide",))
+    assert unfilled(values) == {"fc.weight": (0, 12), "embed.weight": (0, 20)}
+
+
+def check_an_attribute_that_is_set_again_is_a_match_each_time():
+    def again(self, weights):
+        for name, weight in weights:
+            if name == "q":
+                self.qkv.data[:2].copy_(weight)
+            elif name == "d2t":
+                self.hot_token_id = None  # the new tensor may lie where the old one was
+                self.hot_token_id = weight + 1
+
+    values, _ = loaded(again, ["q", *["d2t", "t2d"] * 20])
+    assert values["unmatched"] == {"total": 20, "first": ["t2d"] * 16}
 
 
 def check_long_lists_are_cut_and_counted():
