@@ -766,7 +766,7 @@ class Filling:
     def __init__(self, model: Any, weights: Any) -> None:
         self._model, self._weights = model, weights
         self._followed = hasattr(weights, "__next__")  # a list may be asked for more than its items
-        self._threads = threading.active_count()
+        self._threads = threading.active_count()  # grows with those that read the checkpoint
         self._blind = False  # some copies are made where we do not see them
         self._why = "" if self._followed else "the weights come as a %s" % type(weights).__name__
         self._parameters = dict(model.named_parameters())
@@ -784,12 +784,21 @@ class Filling:
         return self._turns() if self._followed else self._weights
 
     def _turns(self) -> Iterator[Any]:
-        for pair in self._weights:
+        while True:
             self._end_turn()
+            pair = self._next()
+            if pair is None:
+                return
             self._seen += 1
             self._current, self._matched = str(pair[0]), False
             yield pair
-        self._end_turn()
+
+    def _next(self) -> Any:
+        """The next pair. Threads that it starts only read the files (SGLang's default from 0.5.10 on)."""
+        before = threading.active_count()
+        pair = next(self._weights, None)
+        self._threads += max(0, threading.active_count() - before)
+        return pair
 
     def _end_turn(self) -> None:
         self._blind |= threading.active_count() > self._threads

@@ -1,5 +1,6 @@
 """What a checkpoint filled: the record of a tap on load_weights; and inserted statements."""
 
+import concurrent.futures
 import threading
 
 import torch
@@ -145,6 +146,21 @@ def check_a_loader_with_threads_is_not_judged_at_all():
     assert (values["unmatched"], values["unfilled"]) == (None, None)
     assert "threads" in values["unmatched_why"]
     assert model.qkv.sum() == 24
+
+
+def read_by_threads(pairs):
+    """As SGLang's buffered_multi_thread_safetensors_weights_iterator, its default from 0.5.10 on."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as readers:
+        for reading in [readers.submit(lambda pair=pair: pair) for pair in pairs]:
+            yield reading.result()
+
+
+def check_threads_that_read_the_files_are_none_that_copy():
+    values, _ = loaded(name_by_name, weights=read_by_threads)
+    assert values["unmatched"] == {"total": 1, "first": ["t2d"]}
+    assert unfilled(values) == {"embed.weight": (0, 20)}
+    values, _ = loaded(in_threads, weights=read_by_threads)
+    assert (values["unmatched"], values["unfilled"]) == (None, None)
 
 
 def check_weights_that_are_no_iterator_reach_the_loader_as_they_are():
