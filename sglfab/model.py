@@ -87,6 +87,7 @@ class Profile:
     port: int
     cuda_graphs: bool | None  # None: SGLang's default; False: the intent "CUDA graphs off"
     patches: tuple[str, ...]
+    patch_via: str  # "file": footers in the install; "plugin": only the launched server sees the taps
     secrets: tuple[SecretSource, ...]
     wait: WaitSettings
     stop_grace_s: float
@@ -119,6 +120,7 @@ class Plan:
     script: str  # launch.sh
     starter: str | None  # start.py, only when an argument is a secret
     notes: tuple[str, ...] = ()
+    patch_via: str = "file"  # as in the profile; recorded plans may be older than it
 
     def to_json(self) -> dict[str, Json]:
         return asdict(self)
@@ -263,6 +265,8 @@ class WatchView:
     last_line_age_s: float | None
     timeline: tuple[StageSpan, ...]
     alive: int | None = None  # watched processes alive
+    start_left_s: float | None = None  # until ready, by this profile's former runs
+    http_detail: str = ""  # what an unexpected answer was, or why there is none
 
 
 # --- rows that flows fill and report/ draws -------------------------------------------------------------------

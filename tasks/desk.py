@@ -25,7 +25,8 @@ from sglfab.report.redact import Redactor
 from sglfab.transports import local
 from sglfab.transports.host import Host
 
-from . import edge
+from . import commandline
+from .pipes import deliver
 
 if TYPE_CHECKING:
     from sglfab.profiles.hosts import HostEntry
@@ -62,7 +63,7 @@ class Seat:
 
     def line(self, words: str) -> str:
         """The command line that does `words` on this host, as the operator would type it after this one."""
-        prefix, namespace = edge.command_prefix(self.host.label)
+        prefix, namespace = commandline.command_prefix(self.host.label)
         team = f" --configs {shlex.quote(self.desk.configs)}" if self.desk.configs else ""
         return f"{shlex.join(prefix)} {namespace}{words}{team}"
 
@@ -93,20 +94,28 @@ class Desk:
     @property
     def again(self) -> str:
         """This very command line."""
-        return shlex.join(["fab", *edge.command_line()])
+        return shlex.join(["fab", *commandline.command_line()])
 
     def hide(self, secret_values: Sequence[str]) -> None:
         """From here on these values show as *** wherever we print."""
         self.hidden = tuple(dict.fromkeys((*self.hidden, *secret_values)))
         self.redactor.learn(secret_values)
 
-    def load(self, name: str | None, sets: Sequence[str] | None = None) -> Profile:
-        """The profile that the operator named, with --set applied. Raises InputError."""
+    def load(self, name: str | None, sets: Sequence[str] | None = None, via: str | None = None) -> Profile:
+        """The profile that the operator named, with --set and --via applied. Raises InputError."""
         from sglfab import profiles
 
         if not name:
             raise InputError("no-profile", "which profile?", where="--profile", try_="fab profiles")
-        return profiles.load(self.project, name, sets=tuple(sets or ()))
+        way = (f"patch_via={self.way(via)}",) if via else ()
+        return profiles.load(self.project, name, sets=(*(sets or ()), *way))
+
+    @staticmethod
+    def way(via: str) -> str:
+        """How taps get in. Raises InputError bad-via."""
+        if via not in ("file", "plugin"):
+            raise InputError("bad-via", f"--via takes file or plugin, not {via!r}", where="--via")
+        return via
 
     def known(self, name: str | None) -> Profile | None:
         """The profile of `--profile` where it only names runs: for its hosts and python. None: it is not there now."""
@@ -134,45 +143,61 @@ class Desk:
             return None
         if not str(value).isdecimal() or int(value) < least or (most is not None and int(value) > most):
             upto = f" to {most}" if most else ""
-            raise InputError("bad-number", f"{flag} takes a whole number from {least}{upto}, not {value!r}", where=flag)
+            raise InputError(
+                "bad-number",
+                f"{flag} takes a whole number from {least}{upto}, not {value!r}",
+                where=flag,
+                try_=f"{flag} {max(1, least)}",
+            )
         return int(value)
 
     @staticmethod
-    def seconds(value: str | None, flag: str = "--deadline") -> float | None:
-        """Seconds of a flag, or None. Raises InputError bad-number."""
+    def seconds(value: str | None, flag: str = "--deadline", *, zero: bool = False) -> float | None:
+        """Seconds of a flag, or None. zero: whether 0 is among them. Raises InputError bad-number."""
         if value is None:
             return None
         try:
             seconds = float(value)
         except ValueError:
             seconds = -1.0
-        if not 0 < seconds < float("inf"):
-            raise InputError("bad-number", f"{flag} takes seconds above 0, not {value!r}", where=flag)
+        if not (0 < seconds < float("inf") or (zero and seconds == 0)):
+            what = f"{flag} takes seconds {'from 0 on' if zero else 'above 0'}, not {value!r}"
+            raise InputError("bad-number", what, where=flag, try_=f"{flag} 600")
         return seconds
 
     def say(self, answer: Answer) -> None:
         """Answer without a host."""
-        if self.json:
-            json_out.print_json(answer.payload)
-        else:
-            answer.show()
+        deliver(lambda: json_out.print_json(answer.payload) if self.json else answer.show())
         if answer.exit_code:
             raise Exit(code=int(answer.exit_code))
 
     def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None) -> None:
         """Run act on every host named by -H, else by the profile, else on this machine; exit with the worst code."""
-        if not edge.first_call():
+        if not commandline.first_call():
             return  # the first call has visited all hosts of -H
-        named = edge.cli_hosts(self.c)
-        names = named or list(profile.hosts if profile else ()) or [edge.LOCAL]
+        named = commandline.cli_hosts(self.c)
+        names = named or list(profile.hosts if profile else ()) or [commandline.LOCAL]
         if not named and len(names) > 1:
             what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"
             raise InputError("several-nodes", what, where="hosts:", try_="one host, or -H HOST")
+        self._give(lambda: self._visit(names, act, profile))
+
+    def all_hosts(
+        self, act: Callable[[Sequence[Seat]], Sequence[Answer | SglfabError]], profile: Profile | None
+    ) -> None:
+        """Run act once, over all hosts that `each_host` would visit one by one, the nodes of one server included."""
+        if not commandline.first_call():
+            return
+        names = commandline.cli_hosts(self.c) or list(profile.hosts if profile else ()) or [commandline.LOCAL]
+        self._give(lambda: self._together(names, act, profile))
+
+    def _give(self, visit: Callable[[], list[Answer]]) -> None:
+        """One JSON object for all hosts; exit with the worst code."""
         try:
-            answers = self._visit(names, act, profile)
+            answers = visit()
             if self.json:
                 payloads = [answer.payload for answer in answers]
-                json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor)
+                deliver(lambda: json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor))
             for answer in answers:
                 answer.after()
         finally:
@@ -181,6 +206,29 @@ class Desk:
         worst = max((answer.exit_code for answer in answers), default=0)
         if worst:
             raise Exit(code=int(worst))
+
+    def _together(
+        self,
+        names: Sequence[str],
+        act: Callable[[Sequence[Seat]], Sequence[Answer | SglfabError]],
+        profile: Profile | None,
+    ) -> list[Answer]:
+        from sglfab.report.live import LiveView
+
+        for name in names:
+            self._connected.append(self.connect(name, profile.python if profile else None))
+        try:
+            with LiveView(redactor=self.redactor) as report:
+                found = act([Seat(host, self, report) for host in self._connected])
+                for text in (text for host in self._connected for text in (*host.notes, *host.gaps)):
+                    report(Said(text, "warning"))
+        except KeyboardInterrupt:
+            return [self._interrupted(name) for name in names]
+        answers = [self._refused(f, n) if isinstance(f, SglfabError) else f for f, n in zip(found, names, strict=True)]
+        if not self.json:
+            for answer in answers:
+                answer.show()
+        return answers
 
     def _visit(self, names: Sequence[str], act: Callable[[Seat], Answer], profile: Profile | None) -> list[Answer]:
         """Every host, whatever the others answered; Ctrl-C ends the round."""
@@ -202,15 +250,19 @@ class Desk:
                 for text in (*host.notes, *host.gaps):
                     report(Said(text, "warning"))
             if not self.json:
-                answer.show()
+                deliver(answer.show)
             return answer
         except SglfabError as error:
-            payload = {**errors.error_json(error, self.redactor), "host": name}
+            answer = self._refused(error, name)
             if not self.json:
-                errors.print_error(error, redactor=self.redactor)
-            return Answer(payload, int(error.exit_code))
+                answer.show()
+            return answer
         except KeyboardInterrupt:
             return self._interrupted(name)
+
+    def _refused(self, error: SglfabError, name: str) -> Answer:
+        payload = {**errors.error_json(error, self.redactor), "host": name}
+        return Answer(payload, int(error.exit_code), lambda: errors.print_error(error, redactor=self.redactor))
 
     def _interrupted(self, name: str) -> Answer:
         """Ctrl-C while nothing was begun, or in something that ends on the host by itself."""
@@ -224,7 +276,7 @@ class Desk:
         entry = self._entry(name)
         interpreter = python or (entry.python if entry else None) or "python3"
         state_dir = entry.state_dir if entry else None
-        if name == edge.LOCAL:
+        if name == commandline.LOCAL:
             return Host(local.LocalTransport(), python=interpreter, state_dir=state_dir)
         from sglfab.transports import ssh
 

@@ -19,16 +19,21 @@ def patch_debug(
     profile=None,
     draft=None,
     sglang_path=None,
+    via="file",
     dry_run=False,
     json=False,
     configs=None,
 ):
-    """Put debug taps into the installed SGLang; inert until a launch uses them."""
+    """Put debug taps into the installed SGLang; inert until a launch uses them. Several hosts: all or none."""
     from .acts import installs
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
     wanted = desk.load(profile) if profile else None
-    desk.each_host(lambda seat: installs.patch(seat, patches.split(","), sglang_path, wanted, draft), wanted)
+    names = patches.split(",")
+    if desk.way(via) == "plugin":
+        desk.each_host(lambda seat: installs.as_plugin(seat, names, sglang_path, wanted, draft), wanted)
+    else:
+        desk.all_hosts(lambda seats: installs.patch(seats, names, sglang_path, wanted, draft), wanted)
 
 
 @verb(help=_PATCHES)

@@ -14,6 +14,7 @@ def launch(
     c,
     profile=None,
     set=None,
+    via=None,
     dry_run=False,
     no_wait=False,
     takeover=False,
@@ -25,7 +26,7 @@ def launch(
     from .acts import starts
 
     desk = open_desk(c, json=json, configs=configs, dry_run=dry_run)
-    wanted = desk.load(profile, set)
+    wanted = desk.load(profile, set, via=via)
     asked = starts.Asked(wait=not no_wait, takeover=takeover, deadline_s=desk.seconds(deadline))
     desk.each_host(lambda seat: starts.launch(seat, wanted, asked), wanted)
 

@@ -99,7 +99,8 @@ def _setting_rows(plan: Plan, profile: Profile) -> Iterator[Row]:
     yield Row("setting", "python", plan.python, str(origins.get("python", "the host's")))
     if plan.cwd:
         yield Row("setting", "cwd", plan.cwd, str(origins["cwd"]))
-    for key, values in (("setup", plan.setup), ("patches", plan.patches), ("hosts", profile.hosts)):
+    via = (plan.patch_via,) if "patch_via" in origins else ()
+    for key, values in (("setup", plan.setup), ("patches", plan.patches), ("patch_via", via), ("hosts", profile.hosts)):
         if values:
             yield Row("setting", key, "; ".join(values), str(origins[key]))
     for name, value in plan.ulimits:

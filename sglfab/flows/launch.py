@@ -16,12 +16,14 @@ from sglfab.flows.events import Report, Said, Step
 from sglfab.flows.identity import Operator
 from sglfab.flows.patch_draft import draft_checks
 from sglfab.flows.patch_install import load
+from sglfab.flows.patch_plugin import PluginPreview, preview_plugin
 from sglfab.flows.runs import live_runs
 from sglfab.model import Check, Json, Plan, Profile
 from sglfab.project import Project
 from sglfab.sglang import releases
 from sglfab.transports.host import Host
 
+PLUGIN = "plugin"
 KEEP_RUNS = 20  # a cap on what run folders keep; live runs never count
 
 
@@ -32,7 +34,7 @@ class Prepared:
     plan: Plan
     facts: Json
     readiness: preflight.Readiness
-    patch: patch.Preview | None
+    patch: patch.Preview | PluginPreview | None
 
     def with_checks(self, more: tuple[Check, ...]) -> Prepared:
         return replace(self, readiness=self.readiness.with_checks(more))
@@ -43,8 +45,8 @@ def plan_for(project: Project, profile: Profile, seen: Json, release: str | None
     if profile.patches:
         load(project, profile.patches)  # an unknown patch set is told before any host is asked to patch
     installed = (seen.get("sglang") or {}).get("version")
-    if release:
-        return commands.render(project, profile, release=release, release_source="--release")
+    if release is not None:
+        return commands.render(project, profile, release=releases.asked(project, release), release_source="--release")
     if installed:
         return commands.render(project, profile, release=installed, release_source="host")
     newest = releases.newest_known(project)
@@ -57,19 +59,24 @@ def prepare(project: Project, host: Host, plan: Plan, seen: Json, operator: Oper
     if seen["sglang"] is None:
         return Prepared(plan, seen, readiness, None)
     try:
-        replaces = [run["id"] for run in readiness.replaces]
-        root = site_of(seen)
-        preview = (
-            patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces, draft=readiness.draft)
-            if plan.patches
-            else None
-        )
+        preview = _preview(project, host, plan, site_of(seen), readiness)
         drafts = draft_checks(project, plan.patches, plan.draft_path, readiness.draft)
-        checks = (*patch.checks(host, preview), *drafts)
+        checks = (*patch.checks(preview), *drafts)
     except PatchError as conflict:
         preview = None
         checks = (Check(conflict.code, "blocker", conflict.what, conflict.try_),)
     return Prepared(plan, seen, readiness.with_checks(checks), preview)
+
+
+def _preview(
+    project: Project, host: Host, plan: Plan, root: str, readiness: preflight.Readiness
+) -> patch.Preview | PluginPreview | None:
+    if not plan.patches:
+        return None
+    if plan.patch_via == PLUGIN:
+        return preview_plugin(project, host, plan.patches, sglang_path=root, draft=readiness.draft)
+    replaces = [run["id"] for run in readiness.replaces]
+    return patch.preview(project, host, plan.patches, sglang_path=root, replaces=replaces, draft=readiness.draft)
 
 
 def site_of(seen: Json) -> str:
@@ -124,33 +131,37 @@ def _launch(project: Project, host: Host, prepared: Prepared, order: Order, run_
     lock = {"port": plan.port, "install": prepared.facts["sglang"]["path"], "what": f"launch of {plan.profile}"}
     with host.stream("hold-locks", {**lock, **_who(order.operator)}) as held:
         next(held)  # the `held` event; a live holder raises LockedError here
-        manifest = _patch(project, host, prepared, order.operator, report)
+        taps = _taps(project, host, prepared, order.operator, report)
         for old in prepared.readiness.replaces:
             stop.stop(host, run_id=old["id"], grace_s=old["plan"]["stop_grace_s"], report=report)
-        return _start(project, host, plan, order, run_id=run_id, manifest=manifest, report=report)
+        return _start(project, host, plan, order, run_id=run_id, taps=taps, report=report)
 
 
 def _who(operator: Operator) -> dict[str, str]:
     return {"operator": operator.name, "laptop": operator.laptop}
 
 
-def _patch(project: Project, host: Host, prepared: Prepared, operator: Operator, report: Report) -> Json:
-    if not prepared.plan.patches:
-        return None
-    report(Step("patch", "begin", ", ".join(prepared.plan.patches)))
+def _taps(project: Project, host: Host, prepared: Prepared, operator: Operator, report: Report) -> dict[str, Json]:
+    """Get the taps of the plan in; what `launch` of hostside is told of them."""
+    plan = prepared.plan
+    if not plan.patches:
+        return {}
+    report(Step("patch", "begin", ", ".join(plan.patches)))
     replaces = [run["id"] for run in prepared.readiness.replaces]
     root = site_of(prepared.facts)
-    done = patch.apply(
-        project,
-        host,
-        prepared.plan.patches,
-        sglang_path=root,
-        operator=operator,
-        replaces=replaces,
-        draft=prepared.readiness.draft,
-    )
-    report(Step("patch", "done", done.summary))
-    return done.manifest
+    told: dict[str, Json] = {"probe": _probe(project)}
+    draft = prepared.readiness.draft
+    if plan.patch_via == PLUGIN:
+        seen = preview_plugin(project, host, plan.patches, sglang_path=root, draft=draft)
+        summary, told["patch_manifest"] = seen.summary, seen.plugin.to_json()
+        told["plugin"] = {"sha": seen.plugin.sha, "files": dict(seen.plugin.files)}
+    else:
+        done = patch.apply(
+            project, host, plan.patches, sglang_path=root, operator=operator, replaces=replaces, draft=draft
+        )
+        summary, told["patch_manifest"] = done.summary, done.manifest
+    report(Step("patch", "done", summary))
+    return told
 
 
 def _start(
@@ -160,7 +171,7 @@ def _start(
     order: Order,
     *,
     run_id: str,
-    manifest: Json,
+    taps: Mapping[str, Json],
     report: Report,
 ) -> Json:
     report(Step("start", "begin", run_id))
@@ -173,8 +184,7 @@ def _start(
         "secrets": dict(order.secrets),
         **_who(order.operator),
         "sglang_version": plan.release if plan.release_source != "assumed" else None,
-        "probe": _probe(project) if plan.patches else None,
-        "patch_manifest": manifest,
+        **taps,
         "keep_runs": KEEP_RUNS,
     }
     reply = host.call("launch", request)

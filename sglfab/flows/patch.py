@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from sglfab.errors import PatchError
 from sglfab.flows.identity import Operator
 from sglfab.flows.patch_draft import choose, left_out
 from sglfab.flows.patch_install import load, read
+from sglfab.flows.patch_plugin import PluginPreview
+from sglfab.flows.patch_refusal import conflict, refuse_while_starting, shared_note
 from sglfab.flows.patch_status import PatchStatus, ServerPatch, notes_of, status
 from sglfab.model import Check, Json
-from sglfab.patching.installed import DRIFTED, FOREIGN, OURS
 from sglfab.patching.planning import Install, Refused, Writing, install_from_json, plan_apply, plan_removal
 from sglfab.project import Project
 from sglfab.transports.host import Host
@@ -115,7 +115,7 @@ def preview(
     """
     every = load(project, names)
     install = read(project, host, every.modules, sglang_path=sglang_path)
-    _refuse_while_starting(install, replaces)
+    refuse_while_starting(install, replaces)
     patch_set = choose(every, draft)
     writing = _accepted(plan_apply(install, patch_set, operator=""), install)
     others = any(install.source(path) is not None for path in every.modules if path not in patch_set.modules)
@@ -126,11 +126,11 @@ def preview(
 def preview_removal(project: Project, host: Host, *, sglang_path: str | None = None) -> Preview:
     """What restoring the files would do. Raises PatchError (6) where that cannot be done byte for byte."""
     install = read(project, host, (), sglang_path=sglang_path)
-    _refuse_while_starting(install, ())
+    refuse_while_starting(install, ())
     return Preview(install, "", _accepted(plan_removal(install), install))
 
 
-def checks(host: Host, seen: Preview | None) -> tuple[Check, ...]:
+def checks(seen: Preview | PluginPreview | None) -> tuple[Check, ...]:
     """The patch line of preflight: of the sets that the profile wants, or of an install that carries none."""
     if seen is None:
         return ()
@@ -150,13 +150,23 @@ def apply(
 ) -> Patched:
     """Apply the sets, all files or none; idempotent. The caller holds the install lock. Raises as `preview`."""
     seen = preview(project, host, names, sglang_path=sglang_path, replaces=replaces, draft=draft)
-    notes = (*notes_of(seen.install), *seen.notes)
+    return carry_out(host, seen, operator)
+
+
+def carry_out(host: Host, seen: Preview, operator: Operator | None) -> Patched:
+    """Write what a preview of an apply showed. The caller holds the install lock. Raises PatchError (6)."""
+    notes = (*notes_of(seen.install), *seen.notes, *shared_note(seen.install))
     if seen.writing.idle:
         return _done("already-patched", seen, seen.install.manifest.to_json() if seen.install.manifest else None, notes)
     _write(host, seen, operator)
     after = install_from_json(_reread(host, seen))
     manifest = after.manifest.to_json() if after.manifest else None
     return _done("patched" if seen.changes else "already-patched", seen, manifest, notes)
+
+
+def take_back(host: Host, seen: Preview, operator: Operator | None) -> None:
+    """Undo what `carry_out` wrote: the files and the manifest as the preview saw them. Raises PatchError (6)."""
+    _write(host, replace(seen, writing=seen.writing.reverse(seen.install.manifest)), operator)
 
 
 def remove(
@@ -179,13 +189,13 @@ def patch_debug(
     draft: Sequence[str] = (),
 ) -> Patched:
     """`apply` under the install lock. Raises LockedError (9) as well."""
-    with _locked(project, host, sglang_path, operator, "patch-debug"):
+    with locked(project, host, sglang_path, operator, "patch-debug"):
         return apply(project, host, names, sglang_path=sglang_path, operator=operator, draft=draft)
 
 
 def unpatch_debug(project: Project, host: Host, *, operator: Operator, sglang_path: str | None = None) -> Patched:
     """`remove` under the install lock. Raises LockedError (9) as well."""
-    with _locked(project, host, sglang_path, operator, "unpatch-debug"):
+    with locked(project, host, sglang_path, operator, "unpatch-debug"):
         return remove(project, host, sglang_path=sglang_path, operator=operator)
 
 
@@ -197,13 +207,14 @@ def _write(host: Host, seen: Preview, operator: Operator | None) -> None:
     manifest = seen.writing.manifest.to_json() if seen.writing.manifest else None
     who = {"operator": operator.name, "laptop": operator.laptop} if operator else {}
     if manifest is not None:
-        manifest["operator"] = who.get("operator", "")
+        manifest["operator"] = manifest["operator"] or who.get("operator", "")  # taken back: it stays another's
     request = {"root": seen.install.root, "files": list(seen.writing.files), "manifest": manifest, **who}
     host.call("patch-write", request, timeout_s=WRITE_TIMEOUT_S)
 
 
 @contextmanager
-def _locked(project: Project, host: Host, sglang_path: str | None, operator: Operator, what: str) -> Iterator[None]:
+def locked(project: Project, host: Host, sglang_path: str | None, operator: Operator, what: str) -> Iterator[None]:
+    """Hold the install lock. Raises LockedError (9)."""
     install = read(project, host, (), sglang_path=sglang_path)
     request = {"install": f"{install.root}/sglang", "operator": operator.name, "laptop": operator.laptop, "what": what}
     with host.stream("hold-locks", request) as held:
@@ -212,39 +223,9 @@ def _locked(project: Project, host: Host, sglang_path: str | None, operator: Ope
 
 
 def _accepted(plan: Writing | Refused, install: Install) -> Writing:
-    if isinstance(plan, Writing):
-        return plan
-    first, *others = plan.conflicts.items()
-    path, conflict = first
-    more = "".join(f"; {other}: {reason.reason}" for other, reason in others)
-    nearest = f"nearest: {', '.join(conflict.sites)}; " if conflict.sites else ""
-    raise PatchError(
-        "patch-conflict",
-        f"{path}: {conflict.reason}{more}",
-        where=f"{install.root}/sglang/{path} (SGLang {install.release})",
-        try_=f"{nearest}nothing was written; fab patch-status; {_way_out(install, path)}",
-    )
-
-
-def _way_out(install: Install, path: str) -> str:
-    state = install.states[path]
-    if state.kind in (FOREIGN, DRIFTED) and not install.editable:
-        return f"a reinstall of the same wheel (pip install --force-reinstall --no-deps) brings back {install.release}"
-    if state.kind == OURS:
-        return "fab unpatch-debug"
-    return "docs/runbooks/read-the-debug-trace.md"
-
-
-def _refuse_while_starting(install: Install, replaces: Collection[str]) -> None:
-    busy = [server for server in install.servers if server.starting and server.run not in replaces]
-    if busy:
-        what = f"{busy[0].name} is starting from this install right now: half of it would import other files"
-        raise PatchError(
-            "patch-server-starting",
-            what,
-            where=install.root,
-            try_="wait until it is ready (fab wait-health), or stop it",
-        )
+    if isinstance(plan, Refused):
+        raise conflict(plan, install)
+    return plan
 
 
 def _done(verb: str, seen: Preview, manifest: Json, notes: tuple[str, ...]) -> Patched:

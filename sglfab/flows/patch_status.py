@@ -68,8 +68,11 @@ def status(project: Project, host: Host, *, sglang_path: str | None = None) -> P
 def notes_of(install: Install) -> tuple[str, ...]:
     manifest, states = install.manifest, install.states
     notes: list[str] = []
-    if install.editable:
-        notes.append("a source install: there is no RECORD, so only what we recorded ourselves can be compared with")
+    if install.record == "git":
+        notes.append("a source install: its files are compared with HEAD of its git tree")
+    elif install.editable:
+        what = f"there is neither RECORD nor a git tree ({install.gap})"
+        notes.append(f"a source install: {what}, so only what we recorded ourselves can be compared with")
     if manifest and manifest.unfinished:
         notes.append(f"a former call was killed while {manifest.state} {manifest.set_name}")
     elif manifest and all(states[e.path].kind == "pristine" for e in manifest.entries if e.path in states):
@@ -110,6 +113,8 @@ def _detail(state: FileState) -> str:
 def _server(server: ServerSeen, install: Install) -> ServerPatch:
     patched = [file.mtime for file in install.files if install.state(file).kind == OURS]
     started = _clock(server.start_wall, install.now_wall)
+    if server.plugin and server.traced:
+        return ServerPatch(server.name, True, f"server started {started} with the taps as a plugin, to trace")
     if not patched:
         return ServerPatch(server.name, False, f"server started {started}; no patch is applied")
     when = f"patched {_clock(max(patched), install.now_wall)}, server started {started}"

@@ -24,13 +24,16 @@ from sglfab.hostside.state import FULL_DISK, disk_full, private_dir, state_dir, 
 
 Json = Dict[str, Any]
 _ANSWER_S = 30.0
+# What a server of ours that started us may have left in the environment.
+_OWN = ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_PLUGIN", "SGLFAB_SECRETS_FD")
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from sglfab.hostside.keeper import main; sys.exit(main())"
 
 
 def launch(request: Json, emit: Callable[[Json], None], stdin_closed: threading.Event) -> Json:
     """Start the plan's server; {"run", "warnings", "removed"} once the keeper reported main's pid and start time.
 
-    Raises HostError disk-full, run-exists, secret-in-plan, launch-failed; after any of them nothing of the run is left.
+    Raises HostError disk-full, run-exists, secret-in-plan, plugin-path, launch-failed;
+    after any of them nothing of the run is left.
     """
     secrets: Dict[str, str] = request.get("secrets") or {}
     _refuse_visible(secrets, request)
@@ -39,9 +42,10 @@ def launch(request: Json, emit: Callable[[Json], None], stdin_closed: threading.
     folder = _make_folder(state, request["run_id"])
     try:
         probe = _probe_file(state, request.get("probe"))
+        plugin = _plugin_folder(state, request.get("plugin"))
         run = _run(request, folder)
         _write_files(folder, request, run)
-        warnings = _start(_order(run, folder, probe=probe, secrets=secrets, umask=umask))
+        warnings = _start(_order(run, folder, probe=probe, plugin=plugin, secrets=secrets, umask=umask))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise _explain(error, folder) from error
@@ -71,7 +75,9 @@ def _refuse_visible(secrets: Dict[str, str], request: Json) -> None:
     for target, value in secrets.items():
         if len(value) >= 8 and json.dumps(value)[1:-1] in text:
             what = "the value of the secret %s also stands in the plan, so it would be written to the host" % target
-            raise HostError("secret-in-plan", what, try_="take it out of args: and env: of the profile")
+            raise HostError(
+                "secret-in-plan", what, where="secrets." + target, try_="take it out of args: and env: of the profile"
+            )
 
 
 def _make_folder(state: str, run_id: str) -> str:
@@ -90,7 +96,8 @@ def _explain(error: OSError, folder: str) -> HostError:
     if error.errno in FULL_DISK:
         return disk_full(folder)
     what = "the server could not be started: %s" % (error.strerror or error)
-    return HostError("launch-failed", what, where=str(error.filename or folder), exit_code=1)
+    where = str(error.filename or folder)
+    return HostError("launch-failed", what, where=where, try_="ls -ld " + where, exit_code=1)
 
 
 def _probe_file(state: str, probe: Optional[Json]) -> Optional[str]:
@@ -100,6 +107,21 @@ def _probe_file(state: str, probe: Optional[Json]) -> Optional[str]:
     path = os.path.join(private_dir(os.path.join(state, "probes")), "%s.py" % probe["sha"])
     write_atomic(path, probe["source"].encode("utf-8"))
     return path
+
+
+def _plugin_folder(state: str, plugin: Optional[Json]) -> Optional[str]:
+    """Put the plugin's files into a folder named by their hash; only the server of this launch gets it on its path."""
+    if not plugin:
+        return None
+    folder = os.path.join(state, "plugins", plugin["sha"])
+    if os.pathsep in folder:
+        what = "a folder with %r in its name cannot stand in PYTHONPATH" % os.pathsep
+        raise HostError("plugin-path", what, where=folder, try_="another SGLFAB_STATE_DIR, or --via file")
+    for name, text in sorted(plugin["files"].items()):
+        path = os.path.join(folder, name)
+        private_dir(os.path.dirname(path))
+        write_atomic(path, text.encode("utf-8"))
+    return folder
 
 
 def _write_files(folder: str, request: Json, run: Json) -> None:
@@ -130,10 +152,14 @@ def _run(request: Json, folder: str) -> Json:
     }
 
 
-def _order(run: Json, folder: str, *, probe: Optional[str], secrets: Dict[str, str], umask: int) -> Json:
-    env = {k: v for k, v in os.environ.items() if k not in ("SGLFAB_TRACE_DIR", "SGLFAB_PROBE", "SGLFAB_SECRETS_FD")}
+def _order(
+    run: Json, folder: str, *, probe: Optional[str], plugin: Optional[str], secrets: Dict[str, str], umask: int
+) -> Json:
+    env = {k: v for k, v in os.environ.items() if k not in _OWN}
     if probe:
         env.update(SGLFAB_TRACE_DIR=os.path.join(folder, "trace"), SGLFAB_PROBE=probe)
+    if plugin:
+        env.update(SGLFAB_PLUGIN=plugin)
     env.update({k[len("env.") :]: v for k, v in secrets.items() if k.startswith("env.")})
     return {
         "dir": folder,
@@ -155,7 +181,7 @@ def _start(order: Json) -> List[str]:
     if answer is None:
         _sweep(order["dir"])
         what = "the keeper ended without an answer"
-        raise HostError("launch-failed", what, where=_last_words(order["dir"]), exit_code=1)
+        raise HostError("launch-failed", what, where=_last_words(order["dir"]), try_="report this", exit_code=1)
     if "errno" in answer:
         raise OSError(answer["errno"], answer["what"], order["dir"])
     return warnings

@@ -12,6 +12,8 @@ from typing import Any, Callable, Dict, List, Optional
 from sglfab.hostside.failure import HostError
 from sglfab.hostside.install import find_root, inside, record_hashes, version_of
 from sglfab.hostside.locks import lock_folder, take
+from sglfab.hostside.patch_git import head_hashes
+from sglfab.hostside.patch_plugins import without_plugins
 from sglfab.hostside.patch_servers import servers_of
 from sglfab.hostside.patch_swap import Swap
 from sglfab.hostside.processes import boot_id, look, user_name
@@ -26,15 +28,24 @@ def patch_read(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json
 
     files: paths relative to sglang/; those of the manifest are read as well. text is null where the file is not there
     or is not UTF-8. `link`: where the file is a symbolic link, its end. `owner`: who may write it.
+    `read_only`: nobody may, its file system is mounted so.
+    `no_plugins`: why its schedulers would load none.
+    `record`: what record_sha256 is of: "RECORD" of a wheel, "git" (HEAD of a source install), null with `gap`: why.
     """
     root = find_root(request.get("sglang_path"))
     manifest = read_json(manifest_path(state_dir(request), root))
-    hashes = record_hashes(root)
     paths = list(dict.fromkeys([*request["files"], *_named_by(manifest)]))
+    wheel = record_hashes(root)
+    head, gap = (None, "") if wheel is not None else head_hashes(root, paths)
+    hashes = head if wheel is None else wheel
     return {
         "root": root,
         "version": version_of(root),
-        "editable": hashes is None,
+        "user": user_name(os.geteuid()),
+        "editable": wheel is None,
+        "record": "RECORD" if wheel is not None else "git" if head is not None else None,
+        "gap": gap,
+        "no_plugins": without_plugins(root),
         "files": [_file(root, path, hashes) for path in paths],
         "manifest": manifest,
         "servers": servers_of(root, state_dir(request)),
@@ -94,7 +105,8 @@ def _file(root: str, relative: str, hashes: Optional[Dict[str, str]]) -> Json:
     except FileNotFoundError:
         return shape
     except OSError as error:
-        raise HostError("patch-unreadable", "cannot read it: %s" % error.strerror, where=path, exit_code=6) from error
+        what = "cannot read it: %s" % error.strerror
+        raise HostError("patch-unreadable", what, where=path, try_="ls -l " + path, exit_code=6) from error
     status = os.stat(path)
     shape.update(
         text=_text(data),
@@ -102,6 +114,7 @@ def _file(root: str, relative: str, hashes: Optional[Dict[str, str]]) -> Json:
         mtime=status.st_mtime,
         mode=stat.S_IMODE(status.st_mode),
         writable=os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK | os.X_OK),
+        read_only=bool(os.statvfs(path).f_flag & os.ST_RDONLY),
         owner=user_name(status.st_uid),
         link=os.path.realpath(path) if os.path.islink(path) else None,
     )

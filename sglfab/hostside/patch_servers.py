@@ -8,7 +8,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional
 
 from sglfab.hostside.ports import ports_of
-from sglfab.hostside.processes import Proc, arguments, everyone, shown, started_wall
+from sglfab.hostside.processes import Proc, arguments, everyone, shown, started_wall, user_of
 from sglfab.hostside.runs import all_runs
 
 Json = Dict[str, Any]
@@ -17,7 +17,10 @@ _IMPORTS_S = 180.0
 
 
 def servers_of(root: str, state: str) -> List[Json]:
-    """{"pid","start_wall","run","starting","traced","cmdline"} of each main process; traced None: not ours to read."""
+    """{"pid","start_wall","run","user","starting","traced","plugin","cmdline"} of each main process.
+
+    traced None: its environment is not ours to read. plugin: it has the taps as a plugin, whatever the files hold.
+    """
     runs = {run["main"]["pid"]: run["id"] for run in all_runs(state) if run["alive"]}
     procs = everyone()
     mains = [proc for proc in _mains(procs, set(runs)) if _uses(proc.pid, root)]
@@ -64,8 +67,10 @@ def _server(proc: Proc, run: Optional[str]) -> Json:
         "pid": proc.pid,
         "start_wall": start,
         "run": run,
+        "user": user_of(proc.pid),
         "starting": time.time() - start < _IMPORTS_S and not ports_of(proc.pid),
         "traced": None if environ is None else bool(environ.get("SGLFAB_TRACE_DIR")),
+        "plugin": bool((environ or {}).get("SGLFAB_PLUGIN")),
         "cmdline": shown(" ".join(arguments(proc.pid))),
     }
 

@@ -14,7 +14,10 @@ PRISTINE, OURS, DRIFTED, FOREIGN, MISSING = "pristine", "ours", "drifted", "fore
 
 @dataclass(frozen=True)
 class InstalledFile:
-    """What `patch-read` says of one file. text None: not there, or not UTF-8. record_sha256 None: a source install."""
+    """What `patch-read` says of one file. text None: not there, or not UTF-8.
+
+    record_sha256: as released, by `record`; None: a source install of which nobody can say it.
+    """
 
     path: str
     text: str | None
@@ -22,8 +25,11 @@ class InstalledFile:
     record_sha256: str | None
     mtime: float = 0.0
     writable: bool = True
+    read_only: bool = False  # the file system that it lies on
+    mode: int = 0o644
     owner: str = ""
     link: str | None = None
+    record: str = "the wheel's RECORD"
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,8 @@ class FileState:
     footer: Footer | None = None
 
 
-def installed_from_json(shape: Mapping[str, Json]) -> InstalledFile:
+def installed_from_json(shape: Mapping[str, Json], record: str | None) -> InstalledFile:
+    """record: the word of `patch-read` for what the file is compared with."""
     return InstalledFile(
         path=shape["path"],
         text=shape["text"],
@@ -43,8 +50,11 @@ def installed_from_json(shape: Mapping[str, Json]) -> InstalledFile:
         record_sha256=shape["record_sha256"],
         mtime=shape.get("mtime") or 0.0,
         writable=bool(shape.get("writable")),
+        read_only=bool(shape.get("read_only")),
+        mode=shape.get("mode") or 0,
         owner=shape.get("owner") or "",
         link=shape.get("link"),
+        record="HEAD of its git tree" if record == "git" else "the wheel's RECORD",
     )
 
 
@@ -68,7 +78,7 @@ def _without_footer(file: InstalledFile, entry: Entry | None) -> FileState:
             return FileState(PRISTINE)
         return FileState(
             FOREIGN,
-            f"edited by someone: sha256 {_short(file.sha256)}, the wheel's RECORD says {_short(file.record_sha256)}",
+            f"edited by someone: sha256 {_short(file.sha256)}, {file.record} says {_short(file.record_sha256)}",
         )
     if entry is not None and file.sha256 != entry.original_sha256:
         detail = f"a source install, changed since it was patched (sha256 was {_short(entry.original_sha256)})"
@@ -81,7 +91,8 @@ def _with_footer(file: InstalledFile, entry: Entry | None, footer: Footer) -> Fi
         return FileState(DRIFTED, "edited above the footer since it was patched", footer)
     if file.record_sha256 is not None and footer.original_sha256 != file.record_sha256:
         detail = (
-            f"a foreign edit was patched: {_short(footer.original_sha256)}, RECORD says {_short(file.record_sha256)}"
+            f"a foreign edit was patched: {_short(footer.original_sha256)}, "
+            f"{file.record} says {_short(file.record_sha256)}"
         )
         return FileState(DRIFTED, detail, footer)
     if entry is not None and file.sha256 != entry.patched_sha256:

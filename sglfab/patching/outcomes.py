@@ -111,6 +111,9 @@ def _only_the_footer_differs(file: InstalledFile, state: FileState) -> bool:
 def _refusal(file: InstalledFile) -> Conflict | None:
     if file.link:
         return Conflict(f"is a symbolic link to {file.link}, which other installs may share")
+    if file.read_only:
+        return Conflict("lies on a file system that is mounted read-only")
     if not file.writable:
-        return Conflict(f"is not writable for you; {file.owner or 'its owner'} could do it")
+        owner = file.owner or "its owner"
+        return Conflict(f"is not writable for you (mode {file.mode:04o}, of {owner}): {owner} could do it")
     return None

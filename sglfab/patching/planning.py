@@ -16,13 +16,18 @@ from sglfab.patching.taps import PatchSet
 
 @dataclass(frozen=True)
 class ServerSeen:
-    """A server that runs from the install. traced None: its environment is not ours to read."""
+    """A server that runs from the install. traced None: its environment is not ours to read.
+
+    plugin: it was launched with the taps as a plugin, whatever the files hold. user: whose it is.
+    """
 
     pid: int
     start_wall: float
     run: str | None
     starting: bool
     traced: bool | None
+    plugin: bool = False
+    user: str | None = None
 
     @property
     def name(self) -> str:
@@ -31,7 +36,11 @@ class ServerSeen:
 
 @dataclass(frozen=True)
 class Install:
-    """What `patch-read` says of one installed SGLang, judged file by file."""
+    """What `patch-read` says of one installed SGLang, judged file by file.
+
+    editable: a source install; record: what its files are compared with all the same, "git" or None (gap: why).
+    user: whom we are on that host. no_plugins: why its schedulers would load none; None: they would.
+    """
 
     root: str
     release: str
@@ -40,6 +49,10 @@ class Install:
     manifest: Manifest | None
     servers: tuple[ServerSeen, ...]
     now_wall: float
+    record: str | None = "RECORD"
+    gap: str = ""
+    user: str = ""
+    no_plugins: str | None = None
 
     def state(self, file: InstalledFile) -> FileState:
         return state_of(file, self.manifest.entry(file.path) if self.manifest else None)
@@ -60,15 +73,19 @@ class Install:
 
 def install_from_json(reply: Mapping[str, Json]) -> Install:
     """Raises PatchError patch-manifest-unreadable."""
-    fields = ("pid", "start_wall", "run", "starting", "traced")
+    fields = ("pid", "start_wall", "run", "starting", "traced", "plugin", "user")
     return Install(
         root=reply["root"],
         release=reply["version"] or "unknown",
         editable=reply["editable"],
-        files=tuple(installed_from_json(file) for file in reply["files"]),
+        files=tuple(installed_from_json(file, reply["record"]) for file in reply["files"]),
         manifest=manifest_from_json(reply["manifest"]),
         servers=tuple(ServerSeen(**{name: server[name] for name in fields}) for server in reply["servers"]),
         now_wall=reply["now_wall"],
+        record=reply["record"],
+        gap=reply["gap"],
+        user=reply["user"],
+        no_plugins=reply["no_plugins"],
     )
 
 
@@ -88,6 +105,12 @@ class Writing:
     idle: bool
     texts: Mapping[str, tuple[str, str]]  # path → (now, then), of the files that change
     sites: Mapping[str, tuple[str, ...]]  # path → where the taps sit
+
+    def reverse(self, former: Manifest | None) -> Writing:
+        """The way back, to the texts and the manifest that were there."""
+        back = {path: (then, now) for path, (now, then) in self.texts.items()}
+        files = tuple({"path": p, "expect_sha256": sha256(now), "text": then} for p, (now, then) in back.items())
+        return Writing(files=files, manifest=former, idle=False, texts=back, sites={})
 
     def diff(self) -> str:
         """As `diff -u` prints it."""

@@ -42,6 +42,7 @@ def build(name: str, resolved: Resolved) -> Profile:
         port=port,
         cuda_graphs=_scalar(tree, "cuda_graphs"),
         patches=_texts(tree, "patches"),
+        patch_via=_scalar(tree, "patch_via") or "file",
         secrets=tuple(_secrets(tree)),
         wait=_wait(tree),
         stop_grace_s=_grace_s(tree),
@@ -133,7 +134,7 @@ def _port(tree: Table) -> tuple[int, Origin]:
     value = plain(node)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65535:
         what = f"the port must be a whole number from 1 to 65535, not {kind(node)}"
-        raise InputError("profile-bad-port", what, where=str(node.origin))
+        raise InputError("profile-bad-port", what, where=str(node.origin), try_=f"port: {DEFAULT_PORT}")
     return value, node.origin
 
 

@@ -6,7 +6,7 @@ Every value may be null: that deletes what a parent said. Nothing is converted: 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -74,6 +74,11 @@ class ProfileFile(Strict):
     cuda_graphs: StrictBool | None = Field(None, description="false: off, as the installed release needs it")
     wait: Wait | None = Field(None, description="How long what may last")
     patches: Names | None = Field(None, description="Debug patch sets that the server runs with")
+    patch_via: Literal["file", "plugin"] | None = Field(
+        None,
+        description="How the taps get in: `file`, a footer in the installed files; `plugin`, no file is touched "
+        "(SGLang 0.5.11 or newer)",
+    )
     secrets: Secrets | None = Field(None, description="Values that are fetched when needed and written nowhere")
     stop: Stop | None = Field(None, description="How the server is stopped")
 

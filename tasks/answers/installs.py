@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sglfab.flows.patch import Patched, PatchStatus, Preview
 from sglfab.flows.patch_check import Checked
+from sglfab.flows.patch_plugin import PluginPreview
 from sglfab.model import SCHEMA
 from sglfab.report import tables
 from sglfab.report.consoles import answer_console
@@ -14,6 +15,12 @@ from ..desk import Answer, say_line
 def patched(done: Patched, host: str) -> Answer:
     text = "\n".join([done.summary, *done.notes])
     return Answer({"schema": SCHEMA, "host": host, **done.to_json()}, show=lambda: say_line(text))
+
+
+def fits_as_plugin(seen: PluginPreview, host: str, launch: str) -> Answer:
+    """What `patch-debug --via plugin` has to say: the launch brings the plugin along."""
+    text = f"{seen.summary}\nnothing is to be written before the launch: {launch}"
+    return Answer({"schema": SCHEMA, "host": host, **seen.to_json(), "next": launch}, show=lambda: say_line(text))
 
 
 def dry_patch(seen: Preview, host: str) -> Answer:

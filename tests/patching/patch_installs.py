@@ -57,6 +57,28 @@ class LogitsProcessor:
 """,
 }
 
+# A small load_plugins of SGLang's kind, and where its schedulers call it.
+PLUGIN_SOURCES = {
+    "srt/plugins/__init__.py": """\
+from importlib.metadata import entry_points
+
+GENERAL_PLUGINS_GROUP = "sglang.srt.plugins"
+
+
+def load_plugins():
+    for entry in entry_points(group=GENERAL_PLUGINS_GROUP):
+        entry.load()()
+""",
+    "srt/managers/scheduler.py": """\
+from sglang.srt.plugins import load_plugins
+
+
+def run_scheduler_process(then):
+    load_plugins()
+    then()
+""",
+}
+
 
 KIMI_FILE = "srt/models/kimi_k25_eagle3.py"
 KIMI_DRAFT = "Eagle3DeepseekV2ForCausalLM"
@@ -94,6 +116,12 @@ class Installed:
         (root / "sglang" / "version.py").write_text(f'__version__ = "{release}"\n')
         self.info.mkdir()
         self.record()
+
+    def load_plugins(self):
+        """What makes it a release whose schedulers load plugins."""
+        for path, text in PLUGIN_SOURCES.items():
+            self.path(path).parent.mkdir(parents=True, exist_ok=True)
+            self.path(path).write_text(text)
 
     def path(self, relative):
         return self.root / "sglang" / relative

@@ -57,7 +57,7 @@ def test_a_preview_shows_the_diff_and_writes_nothing(installed, project, here):
     assert "+++ b/sglang/srt/models/llama_eagle3.py" in seen.diff
     assert not [line for line in seen.diff.splitlines() if line.startswith("-") and not line.startswith("---")]
     assert not Path(here.state_dir).exists()
-    assert patch.checks(here, seen)[0].state == "ok"
+    assert patch.checks(seen)[0].state == "ok"
 
 
 def test_a_preview_of_an_applied_set_and_of_its_removal(installed, project, here):
@@ -162,9 +162,9 @@ def with_team_set(tmp_path):
 
 def test_another_set_is_refused_until_ours_is_off(installed, here, tmp_path):
     project = with_team_set(tmp_path)
-    patch.apply(project, here, [SET], **where(installed))
+    patch.apply(project, here, [SET], operator=OPERATOR, **where(installed))
     before = installed.contents()
-    with pytest.raises(PatchError, match="another patch set is applied: eagle3-hidden-states"):
+    with pytest.raises(PatchError, match=r"another patch set is applied: eagle3-hidden-states .*\(applied by ada\)"):
         patch.apply(project, here, ["mine"], **where(installed))
     assert installed.contents() == before
     patch.remove(project, here, **where(installed))

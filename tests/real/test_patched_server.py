@@ -6,13 +6,13 @@ import hashlib
 import json
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from real_server import PROMPTS, Unpatched
 
 from sglfab.flows import patch
 from sglfab.flows.identity import Operator
@@ -30,10 +30,6 @@ ROOT = Path(__file__).parents[2]
 PROBE = ROOT / "sglfab" / "patching" / "probe" / "sglfab_probe.py"
 SET = "eagle3-hidden-states"
 ADA = Operator("ada", "lovelace")
-PROMPTS = tuple(
-    f"{word} and {word[::-1]} " * n
-    for n, word in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1)
-)
 TP_SIZE, STEPS = 2, 3
 Record = Mapping[str, Any]
 
@@ -51,11 +47,14 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def story(cpu_kit: CpuKit, overlay: Overlay, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
-    """Three servers, one after the other, from one copy of SGLang."""
+def story(
+    cpu_kit: CpuKit, overlay: Overlay, unpatched: Unpatched, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Story]:
+    """Two servers, one after the other, from one copy of SGLang; the third is the session's own."""
     folder = tmp_path_factory.mktemp("patched-server")
     host = Host(LocalTransport(), python=str(overlay.python), state_dir=str(folder / "state"))
-    project, told = Project(ROOT), Story()
+    project = Project(ROOT)
+    told = Story(tokens={"unpatched": unpatched.tokens}, status={"unpatched": unpatched.status})
     trace = {"SGLFAB_TRACE_DIR": str(folder / "trace"), "SGLFAB_PROBE": str(PROBE)}
     (folder / "trace").mkdir()
 
@@ -64,13 +63,12 @@ def story(cpu_kit: CpuKit, overlay: Overlay, tmp_path_factory: pytest.TempPathFa
             cpu_kit, port=find_free_port(), log=folder / f"{name}.log", python=overlay.python, env=env
         ) as server:
             server.wait_until_ready(within_s=200)
-            told.tokens[name] = [greedy(server.url, prompt) for prompt in PROMPTS]
+            told.tokens[name] = [server.greedy(prompt) for prompt in PROMPTS]
             told.status[name] = patch.status(project, host)
             seen()
 
     with pytest.MonkeyPatch.context() as environ:
         environ.setenv("SGLFAB_LOCK_DIR", str(folder / "locks"))
-        serve("unpatched", {})
         patch.patch_debug(project, host, [SET], operator=ADA)
         serve("inert", {})
         serve("tracing", trace)
@@ -81,19 +79,6 @@ def story(cpu_kit: CpuKit, overlay: Overlay, tmp_path_factory: pytest.TempPathFa
     told.log = (folder / "tracing.log").read_text(errors="replace")
     yield told
     host.close()
-
-
-def greedy(url: str, prompt: str) -> list[int]:
-    """The output ids of one prompt, alone, without what former prompts left in the cache."""
-    ask(f"{url}/flush_cache", {})
-    reply = ask(f"{url}/generate", {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 16}})
-    return list(json.loads(reply)["output_ids"])
-
-
-def ask(url: str, body: Mapping[str, Any]) -> bytes:
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
-        return bytes(reply.read())
 
 
 def read(path: Path) -> list[Record]:

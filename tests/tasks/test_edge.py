@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sglfab.testing.fab import FAB, ROOT, Fab
-from tasks.edge import without_hosts
+from tasks.commandline import without_hosts
 
 fab = Fab()
 
@@ -88,6 +88,9 @@ def test_wrong_words_get_an_answer_and_no_traceback(answered, case):
     assert done.code == code, done
     assert named in done.said
     assert "Traceback" not in done.err
+    if code == 2 and "--json" not in done.words:
+        assert "\n  where: " in done.err
+        assert "\n  try:   " in done.err
 
 
 def test_wrong_words_run_nothing(answered):

@@ -11,6 +11,7 @@ import time
 from sglang._standin import arguments, script, web
 from sglang._standin.family import Family
 from sglang._standin.script import raw, say
+from sglang.srt.plugins import load_plugins
 from sglang.version import __version__
 
 
@@ -84,6 +85,7 @@ def main(argv):
     behaviour = script.load()
     raw("SGLang STAND-IN, not SGLang: a scripted server without a model\n")
     behaviour.enter("import", "main", fail)
+    load_plugins()
     args = parse(argv)
     importlib.import_module("sglang.srt.layers.logits_processor")
     behaviour.enter("args", "main", fail)

@@ -11,6 +11,7 @@ import time
 
 from sglang._standin import shards
 from sglang._standin.script import load, raw, say
+from sglang.srt.managers.scheduler import run_scheduler_process
 
 # Which module files each process of SGLang imports: a patch's footer runs there.
 SCHEDULER_MODULES = ("srt.layers.logits_processor", "srt.models.deepseek_v2", "srt.models.llama_eagle3")
@@ -94,7 +95,10 @@ def main():
     serving = threading.Event()
     launcher = (job["launcher_fd"], serving, child.script["linger_s"])
     threading.Thread(target=follow_the_launcher, args=launcher, daemon=True).start()
-    (child.start_detokenizer if child.who == "detokenizer" else child.start_scheduler)()
+    if child.who == "detokenizer":
+        child.start_detokenizer()
+    else:
+        run_scheduler_process(child)
     os.write(job["report_fd"], b"ready\n")
     serving.wait()
     child.script.while_serving(child.who, child.crash)
