@@ -265,6 +265,8 @@ class WatchView:
     last_line_age_s: float | None
     timeline: tuple[StageSpan, ...]
     alive: int | None = None  # watched processes alive
+    start_left_s: float | None = None  # until ready, by this profile's former runs
+    http_detail: str = ""  # what an unexpected answer was, or why there is none
 
 
 # --- rows that flows fill and report/ draws -------------------------------------------------------------------

@@ -55,7 +55,9 @@ class Project:
         try:
             return path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as why:
-            raise InputError("file-unreadable", f"cannot read {path}: {why}", where=str(path)) from None
+            raise InputError(
+                "file-unreadable", f"cannot read {path}: {why}", where=str(path), try_=f"file {path}; ls -l {path}"
+            ) from None
 
     def shown(self, path: Path) -> str:
         """The path as an operator would type it: relative to the current folder where that is shorter."""

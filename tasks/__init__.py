@@ -4,7 +4,7 @@ from invoke import Collection
 
 from . import edge, installs, plans, servers, waiting
 
-edge.refuse_bad_hosts()
+edge.refuse_bad_start()
 namespace = Collection()
 for _module in (servers, waiting, installs, plans):
     for _task in Collection.from_module(_module).tasks.values():

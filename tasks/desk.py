@@ -25,7 +25,8 @@ from sglfab.report.redact import Redactor
 from sglfab.transports import local
 from sglfab.transports.host import Host
 
-from . import edge
+from . import commandline
+from .pipes import deliver
 
 if TYPE_CHECKING:
     from sglfab.profiles.hosts import HostEntry
@@ -62,7 +63,7 @@ class Seat:
 
     def line(self, words: str) -> str:
         """The command line that does `words` on this host, as the operator would type it after this one."""
-        prefix, namespace = edge.command_prefix(self.host.label)
+        prefix, namespace = commandline.command_prefix(self.host.label)
         team = f" --configs {shlex.quote(self.desk.configs)}" if self.desk.configs else ""
         return f"{shlex.join(prefix)} {namespace}{words}{team}"
 
@@ -93,7 +94,7 @@ class Desk:
     @property
     def again(self) -> str:
         """This very command line."""
-        return shlex.join(["fab", *edge.command_line()])
+        return shlex.join(["fab", *commandline.command_line()])
 
     def hide(self, secret_values: Sequence[str]) -> None:
         """From here on these values show as *** wherever we print."""
@@ -142,37 +143,40 @@ class Desk:
             return None
         if not str(value).isdecimal() or int(value) < least or (most is not None and int(value) > most):
             upto = f" to {most}" if most else ""
-            raise InputError("bad-number", f"{flag} takes a whole number from {least}{upto}, not {value!r}", where=flag)
+            raise InputError(
+                "bad-number",
+                f"{flag} takes a whole number from {least}{upto}, not {value!r}",
+                where=flag,
+                try_=f"{flag} {max(1, least)}",
+            )
         return int(value)
 
     @staticmethod
-    def seconds(value: str | None, flag: str = "--deadline") -> float | None:
-        """Seconds of a flag, or None. Raises InputError bad-number."""
+    def seconds(value: str | None, flag: str = "--deadline", *, zero: bool = False) -> float | None:
+        """Seconds of a flag, or None. zero: whether 0 is among them. Raises InputError bad-number."""
         if value is None:
             return None
         try:
             seconds = float(value)
         except ValueError:
             seconds = -1.0
-        if not 0 < seconds < float("inf"):
-            raise InputError("bad-number", f"{flag} takes seconds above 0, not {value!r}", where=flag)
+        if not (0 < seconds < float("inf") or (zero and seconds == 0)):
+            what = f"{flag} takes seconds {'from 0 on' if zero else 'above 0'}, not {value!r}"
+            raise InputError("bad-number", what, where=flag, try_=f"{flag} 600")
         return seconds
 
     def say(self, answer: Answer) -> None:
         """Answer without a host."""
-        if self.json:
-            json_out.print_json(answer.payload)
-        else:
-            answer.show()
+        deliver(lambda: json_out.print_json(answer.payload) if self.json else answer.show())
         if answer.exit_code:
             raise Exit(code=int(answer.exit_code))
 
     def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None) -> None:
         """Run act on every host named by -H, else by the profile, else on this machine; exit with the worst code."""
-        if not edge.first_call():
+        if not commandline.first_call():
             return  # the first call has visited all hosts of -H
-        named = edge.cli_hosts(self.c)
-        names = named or list(profile.hosts if profile else ()) or [edge.LOCAL]
+        named = commandline.cli_hosts(self.c)
+        names = named or list(profile.hosts if profile else ()) or [commandline.LOCAL]
         if not named and len(names) > 1:
             what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"
             raise InputError("several-nodes", what, where="hosts:", try_="one host, or -H HOST")
@@ -182,9 +186,9 @@ class Desk:
         self, act: Callable[[Sequence[Seat]], Sequence[Answer | SglfabError]], profile: Profile | None
     ) -> None:
         """Run act once, over all hosts that `each_host` would visit one by one, the nodes of one server included."""
-        if not edge.first_call():
+        if not commandline.first_call():
             return
-        names = edge.cli_hosts(self.c) or list(profile.hosts if profile else ()) or [edge.LOCAL]
+        names = commandline.cli_hosts(self.c) or list(profile.hosts if profile else ()) or [commandline.LOCAL]
         self._give(lambda: self._together(names, act, profile))
 
     def _give(self, visit: Callable[[], list[Answer]]) -> None:
@@ -193,7 +197,7 @@ class Desk:
             answers = visit()
             if self.json:
                 payloads = [answer.payload for answer in answers]
-                json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor)
+                deliver(lambda: json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor))
             for answer in answers:
                 answer.after()
         finally:
@@ -246,7 +250,7 @@ class Desk:
                 for text in (*host.notes, *host.gaps):
                     report(Said(text, "warning"))
             if not self.json:
-                answer.show()
+                deliver(answer.show)
             return answer
         except SglfabError as error:
             answer = self._refused(error, name)
@@ -272,7 +276,7 @@ class Desk:
         entry = self._entry(name)
         interpreter = python or (entry.python if entry else None) or "python3"
         state_dir = entry.state_dir if entry else None
-        if name == edge.LOCAL:
+        if name == commandline.LOCAL:
             return Host(local.LocalTransport(), python=interpreter, state_dir=state_dir)
         from sglfab.transports import ssh
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import functools
 import os
-import sys
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,11 @@ from invoke.exceptions import Exit
 
 from sglfab.errors import ExitCode, HostsideBugError, InputError, SglfabError
 
+from . import pipes
+from .commandline import command_line, core_flag, runs_nothing
+
 if TYPE_CHECKING:
     from .desk import Desk
-
-LOCAL = "local"  # the label of this machine
 
 COMMON_HELP = {
     "json": "one JSON object on stdout instead of text",
@@ -77,22 +77,25 @@ def _guarded(body: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(body)
     def guarded(c: Any, *args: Any, **kwargs: Any) -> None:
         as_json = bool(kwargs.get("json"))
+        pipes.open_streams()
         try:
             _refuse_bare_set()
-            body(c, *args, **kwargs)
+            with pipes.sigterm_interrupts():
+                body(c, *args, **kwargs)
         except Exit:
             raise
         except SglfabError as error:
             raise leave(error, as_json=as_json) from None
         except KeyboardInterrupt:
             raise leave_interrupted(as_json=as_json) from None
-        except BrokenPipeError:
-            os._exit(ExitCode.OK)  # the reader of our stdout went away (`| head`): not an error
+        except BrokenPipeError:  # nobody reads how it goes on: as if it were interrupted
+            pipes.forget_reader()
+            raise Exit(code=ExitCode.INTERRUPTED) from None
         except OSError as why:
             if why.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise leave(_as_error(why), as_json=as_json) from None
             what = f"the answer cannot be written: {why.strerror}"
-            raise leave(InputError("disk-full", what, where="stdout"), as_json=False) from None
+            raise leave(InputError("disk-full", what, where="stdout", try_="df -h"), as_json=False) from None
         except Exception as bug:
             if os.environ.get("SGLFAB_TRACEBACK"):
                 raise
@@ -111,78 +114,32 @@ def _refuse_bare_set() -> None:
             )
 
 
-def command_line() -> list[str]:
-    """The words after `fab`, as the running program got them."""
-    from fabric.main import program
-
-    return list(getattr(program, "argv", None) or sys.argv)[1:]
-
-
-def command_prefix(host: str) -> tuple[list[str], str]:
-    """The words with which a further command reaches the same host, and the namespace of our tasks ("" or "sgl.").
-
-    Core flags (-S, -r, -i …) stay as they were typed; -H names that one host; -R goes.
-    """
-    from fabric.main import program
-
-    core = getattr(program, "core", None)
-    unparsed = list(getattr(core, "unparsed", None) or [])
-    words = without_hosts(command_line()[: len(command_line()) - len(unparsed)]) if core else []
-    where = [] if host == LOCAL else ["-H", host]
-    namespace = unparsed[0].rpartition(".")[0] if unparsed else ""
-    return ["fab", *words, *where], f"{namespace}." if namespace else ""
-
-
-def without_hosts(words: list[str]) -> list[str]:
-    """The words in front of a task without -H in any of its spellings, and without -R."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip or word in ("-R", "--dry") or word.startswith(("--hosts=", "-H")) or word == "--hosts":
-            skip = not skip and word in ("-H", "--hosts")
-            continue
-        kept.append(word)
-    return kept
-
-
-def cli_hosts(c: Any) -> list[str]:
-    """What `-H` named, in order and once each; empty without -H."""
-    from fabric.main import program
-
-    core = getattr(program, "core", None)
-    given = core[0].args.hosts.value if core else getattr(c, "original_host", None)
-    return list(dict.fromkeys(host.strip() for host in (given or "").split(",") if host.strip()))
-
-
-def refuse_bad_hosts() -> None:
-    """Refuse what -H names when it names no host. At load time: Fabric makes its connections before any task runs."""
-    from fabric.main import program
-
-    core = getattr(program, "core", None)
-    given = core[0].args.hosts.value if core else None
-    if not given:
+def refuse_bad_start() -> None:
+    """Refuse what Fabric acts upon before any task runs, and would end in a traceback over. At load time."""
+    if runs_nothing():
+        pipes.end_quietly_without_reader()
         return
-    from sglfab.transports.ssh_address import parse_address
-
     try:
-        for host in given.split(","):
-            parse_address(host.strip())
+        _refuse_bad_hosts(core_flag("hosts"))
+        _refuse_bad_ssh_config(core_flag("ssh-config"))
     except InputError as error:
         raise leave(error, as_json="--json" in command_line()) from None
 
 
-def first_call() -> bool:
-    """Whether this is a task's first call: Fabric calls it once per host of -H, one by one.
+def _refuse_bad_hosts(given: str | None) -> None:
+    """Also `-H ""`, as a script types it whose variable is unset: this machine was not meant."""
+    if given is None:
+        return
+    from sglfab.transports.ssh_address import parse_address
 
-    Counted, since what Fabric makes of `user@host:port` cannot be compared with what was typed.
-    """
-    from fabric.main import program
+    for host in given.split(","):
+        parse_address(host.strip())
 
-    core = getattr(program, "core", None)
-    given = (core[0].args.hosts.value if core else None) or ""
-    turn = getattr(program, "sglfab_turn", 0)
-    program.sglfab_turn = turn + 1
-    return turn % len(given.split(",")) == 0
+
+def _refuse_bad_ssh_config(given: str | None) -> None:
+    from sglfab.transports.ssh_files import refuse_unreadable
+
+    refuse_unreadable(given)
 
 
 def leave(error: SglfabError, *, as_json: bool) -> Exit:

@@ -40,12 +40,18 @@ def wait_health(
         desk.each_host(lambda seat: verdicts.wait_run(seat, wanted, deadline_s=cap), desk.known(profile))
 
 
-@verb(help={"log": "a SGLang log file; - for stdin; with -H it is on the host"})
-def diagnose(c, log=None, json=False, configs=None):
-    """Read a server log and name the first cause."""
+@verb(
+    help={
+        "log": "a SGLang log file; - for stdin; with -H it is on the host",
+        "replay": "a recorded wait instead: the id of a run, or a watch.jsonl (with -H: on the host)",
+        "at": "with --replay: what was known so many seconds into the wait",
+    }
+)
+def diagnose(c, log=None, replay=None, at=None, json=False, configs=None):
+    """Read a server log, or a recorded wait, and name the first cause."""
     from .acts import verdicts
 
-    verdicts.diagnose(open_desk(c, json=json, configs=configs), log)
+    verdicts.diagnose(open_desk(c, json=json, configs=configs), log=log, replay=replay, at=at)
 
 
 @verb(positional=["code"], help={"code": "the id of a finding, as a verdict prints it"})

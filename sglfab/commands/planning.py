@@ -17,6 +17,7 @@ from sglfab.sglang.flags import Flag, FlagFacts, FlagList, read_flags
 from sglfab.sglang.graphs import OFF, off_flags
 
 DRAFT = "speculative-draft-model-path"
+MOST_RANKS = 4096  # far above any cluster: a slip of the keyboard ends here
 
 
 def render(project: Project, profile: Profile, *, release: str, release_source: str, python: str = "python3") -> Plan:
@@ -63,7 +64,7 @@ def _arguments(profile: Profile, at: FlagList) -> Mapping[str, Json]:
     """The profile's flags, model first, with what its intents mean in this release, and the port."""
     if not profile.args.get("model-path"):
         what = f"profile {profile.name} names no model"
-        raise InputError("flag-missing", what, where=(profile.files or ("",))[-1], try_="args: {model-path: …}")
+        raise InputError("flag-missing", what, where=profile.files[-1], try_="args: {model-path: …}")
     lint.graph_intent(profile.args, profile.cuda_graphs, profile.origins)
     graphs = off_flags(at) if profile.cuda_graphs is False else {}
     own = {k: v for k, v in profile.args.items() if k != "model-path" and k not in graphs}
@@ -109,9 +110,9 @@ def _origin(profile: Profile, flag: str) -> Origin:
 
 def _whole(args: Mapping[str, Json], flag: str, profile: Profile) -> int:
     value = str(args.get(flag, 1))
-    if not value.isdecimal() or int(value) < 1:
-        what = f"--{flag} takes a whole number above 0, not '{value}'"
-        raise InputError("flag-wrong-type", what, where=str(_origin(profile, flag)))
+    if not value.isdecimal() or not 1 <= int(value) <= MOST_RANKS:
+        what = f"--{flag} takes a whole number from 1 to {MOST_RANKS}, not '{value}'"
+        raise InputError("flag-wrong-type", what, where=str(_origin(profile, flag)), try_=f"{flag}: 8")
     return int(value)
 
 
@@ -145,5 +146,5 @@ def _secret_option(profile: Profile, name: str, at: FlagList) -> str:
     flag = at.flags.get(name)
     if flag is not None and flag.kind != "value":
         what = f"--{name} takes no single value, so it can hold no secret"
-        raise InputError("flag-wrong-type", what, where=str(_origin(profile, name)))
+        raise InputError("flag-wrong-type", what, where=str(_origin(profile, name)), try_=f"args: {{{name}: …}}")
     return flag.option if flag else f"--{name}"

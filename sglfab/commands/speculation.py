@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from sglfab.commands.lint import UNKNOWN
 from sglfab.errors import InputError
 from sglfab.model import Json, Origin
 from sglfab.sglang.releases import parse
@@ -73,4 +74,4 @@ def _algorithm(args: Mapping[str, Json]) -> str:
 
 
 def _at(origins: Mapping[str, Origin], flag: str) -> str:
-    return str(origins.get(f"args.{flag}", ""))
+    return str(origins.get(f"args.{flag}", UNKNOWN))

@@ -72,6 +72,7 @@ TAKES = {
     "json": "a mapping or list, or JSON text",
     "str": "a value",
 }
+EXAMPLES = {"int": "8", "float": "0.85", "size": "4k", "json": "{key: value}", "str": "some text"}
 
 
 def _text(flag: Flag, value: Json, origin: Origin) -> str:
@@ -129,4 +130,4 @@ def _wrong(flag: Flag, takes: str, value: Json, origin: Origin) -> InputError:
 def _example(flag: Flag) -> str:
     if flag.choices:
         return f"{flag.name}: {flag.choices[0]}"
-    return f"{flag.name}: true" if flag.kind in ("switch", "boolean") else ""
+    return f"{flag.name}: {'true' if flag.kind in ('switch', 'boolean') else EXAMPLES[flag.type]}"

@@ -92,7 +92,7 @@ def _check_links(found: Mapping[str, Signature]) -> None:
                     "signature-unknown-link",
                     f"{signature.id} yields to {other!r}, which is no signature",
                     where=signature.path,
-                    try_=near or "",
+                    try_=near or "remove it",
                 )
 
 

@@ -55,6 +55,8 @@ def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:
     when = signature.when
     if when.ended is not None and when.ended != ended:
         return None
+    if run.matcher.transient.get(id_, run.last_life) < run.last_life:
+        return None
     others = run.matcher.others
     if not all((id_, "also", n) in others for n in range(len(when.also))):
         return None
@@ -88,9 +90,8 @@ def _stands(run: Run, match: Match, fatal: set[int]) -> bool:
         return True
     if match.failure is not None:
         return id(match.failure) in fatal
-    lasting = (
-        bool(match.signature.when.also) or "kernel" in pattern_of(match).kinds or match.signature.when.at_least > 1
-    )
+    when = match.signature.when
+    lasting = bool(when.also) or "kernel" in pattern_of(match).kinds or when.at_least > 1 or when.ended is True
     return lasting or match.epoch == run.epoch
 
 
@@ -121,11 +122,14 @@ def place_of(run: Run, match: Match, *, usual: str | None) -> tuple[str, bool]:
 
 
 def following(run: Run, match: Match) -> Failure | None:
-    """The traceback that a native line (NCCL, a device assert, a compiler) led to: the next one in the same stage."""
+    """The traceback that a native line (NCCL, a device assert, a driver) led to: the next one, of what a start survives
+    the next one in the same stage.
+    """
     if match.record.kind not in _NATIVE or not run.ended():
         return None
-    line = match.record.line
-    return next((f for f in run.failures() if f.line > line and run.epochs.get(f.line) == match.epoch), None)
+    later = (f for f in run.failures() if f.line > match.record.line)
+    lasting = match.signature.when.ended is True
+    return next((f for f in later if lasting or run.epochs.get(f.line) == match.epoch), None)
 
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
@@ -175,13 +179,21 @@ def finding_of(run: Run, hit: Hit, release: str | None) -> Finding:
         category=hit.signature.category,
         title=fill(hit.signature.title, hit.captures),
         severity=hit.signature.severity,
-        rank=ranks.pop() if len(ranks) == 1 else None,
+        rank=_rank_of(run, ranks, hit.captures),
         evidence=tuple(dict.fromkeys(_shown(m) for m in hit.matches[:MAX_EVIDENCE])),
         advice=advice_of(hit.signature, hit.captures, stage=stage, draft=draft, release=release),
         confidence=hit.signature.confidence,
         stage=stage,
         draft=draft,
     )
+
+
+def _rank_of(run: Run, ranks: set[str | None], captures: dict[str, str]) -> str | None:
+    """The rank that all lines are from; for lines of the launcher, the one whose number they name."""
+    if len(ranks) != 1:
+        return None
+    [rank] = ranks
+    return rank or run.progress.rank_named(captures.get("tp_rank", ""))
 
 
 def _shown(match: Match) -> Evidence:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from sglfab.diagnosis import hostjoin
 from sglfab.diagnosis.hostfold import rank_of_title
 from sglfab.diagnosis.logverdict import LogVerdict
 from sglfab.diagnosis.outcome import Outcome
@@ -16,15 +19,23 @@ if TYPE_CHECKING:
 
 QUIET_S = 0.3  # no log bytes for so long after the exit is known: the cause lines are in
 LATEST_S = 0.8  # after the first death the verdict stands, whatever still comes
+KERNEL_S = 1.6  # but a bare SIGKILL waits as long for the kernel log to be read once more
+JUST_S = 0.2
+SILENT_S = 5.0  # a traceback that may be harmless is the end, where the log alone speaks and says no more
 OOM = "host.oom_killer"
 KILLED = "operator.killed"
+XID = "hardware.xid"
+SHM = "memory.shm"
 _STOPPED = (0, -15, -2, 143, 130)  # a clean end, SIGTERM, SIGINT
+_SIGBUS = (-7, 135)
+_SHM_FULL_MB = 1.0
+_BY_HARDWARE = ("kernel", "nccl", "watchdog", "dist", "unknown")  # kinds that a broken GPU brings about
 
 
 def judge(judge: Judge, now_s: float) -> Outcome | None:
     """None while everything that was seen lives and the log shows no end, or while the cause lines may still come."""
     death = judge.host.first_death()
-    since = death[0] if death else judge.end_t
+    since = death[0] if death else judge.end_t if judge.end_t is not None else _log_ended(judge, now_s)
     if since is None:
         return None
     quiet = judge.log_t is None or now_s - judge.log_t >= QUIET_S
@@ -33,43 +44,72 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     if not settled:
         return Outcome("loading")
     said = judge.log_verdict()
-    if said.verdict == "crashed" and said.primary and not said.bare_kill and said.primary.category != "unknown":
-        return _joined(judge, said)
-    return _without_cause(judge, said)
+    outcome = _by_hardware(judge, said) or _joined(judge, said) or _without_cause(judge, said)
+    if now_s - since < KERNEL_S and _asks_the_kernel(judge, said, outcome) and not _kernel_read(judge, since):
+        return Outcome("loading")
+    return outcome
 
 
-def _joined(judge: Judge, said: LogVerdict) -> Outcome:
-    """The log knows the cause; the host's evidence confirms it or rules the kernel's OOM killer out."""
-    ruled: tuple[str, ...] = ()
-    if judge.host.kernel_readable and not judge.host.oom_lines and not judge.host.oom_count:
-        ruled = ("the kernel's OOM killer: its log has no such line",)
-    return Outcome(
-        "crashed", _with_gpus(judge, said.primary), said.findings, ruled_out=(*ruled, *said.ruled_out), log=said
-    )
+def _asks_the_kernel(judge: Judge, said: LogVerdict, outcome: Outcome) -> bool:
+    """Nothing but the kernel can tell more: a SIGKILL without a cause."""
+    status = _status(judge, said)
+    bare = outcome.primary is not None and outcome.primary.confidence == "low"
+    return judge.host.kernel_readable and bare and status is not None and status.code == -9
 
 
-def _with_gpus(judge: Judge, primary: Finding | None) -> Finding | None:
-    """A finding about GPU memory with what the GPUs held when they were last asked."""
-    if primary is None or not primary.category.startswith("memory.") or not judge.host.gpus:
-        return primary
-    shown = tuple(
-        Evidence(
-            "gpu", f"GPU {g.get('index')}: {g.get('used_mb')} of {g.get('total_mb')} MB used, {g.get('util')} % busy"
-        )
-        for g in judge.host.gpus[:8]
-    )
-    return replace(primary, evidence=(*primary.evidence, *shown))
+def _log_ended(judge: Judge, now_s: float) -> float | None:
+    """When the log fell silent behind a traceback that is an end unless something follows, and nobody else can be
+    asked: no process is known, and nobody answers."""
+    if judge.host.main is not None or judge.host.health not in ("", "refused"):
+        return None
+    if judge.log_t is None or now_s - judge.log_t < SILENT_S or judge.log_verdict().verdict != "crashed":
+        return None
+    return judge.log_t
+
+
+def _kernel_read(judge: Judge, since: float) -> bool:
+    """The watcher looks right before it tells a death, or, where only the journal is readable, right after."""
+    return judge.host.kernel_t is not None and judge.host.kernel_t >= since - JUST_S
+
+
+def _by_hardware(judge: Judge, said: LogVerdict) -> Outcome | None:
+    """The kernel killed a process that the server needs, or a GPU broke: what the log has follows from it."""
+    if judge.host.watched_kill():
+        return _outcome(judge, said, _oom(judge, said))
+    known, status = said.primary if said.verdict == "crashed" else None, _status(judge, said)
+    if known is None and status and status.code in _STOPPED:
+        return None
+    broken = any(xid.of_hardware for xid in judge.host.xids)
+    if broken and (known is None or known.category.partition(".")[0] in _BY_HARDWARE):
+        return _outcome(judge, said, _xid(judge, said))
+    return None
+
+
+def _joined(judge: Judge, said: LogVerdict) -> Outcome | None:
+    """The log knows the cause."""
+    primary = said.primary
+    if said.verdict != "crashed" or primary is None or said.bare_kill or primary.category == "unknown":
+        return None
+    return _of_log(judge, said, primary)
+
+
+def _of_log(judge: Judge, said: LogVerdict, primary: Finding) -> Outcome:
+    """The log's cause; the host's evidence stands beside it, or rules the kernel's OOM killer out."""
+    ruled = (*hostjoin.ruled_out(judge.host), *said.ruled_out)
+    shown = hostjoin.joined(judge.host, primary)
+    rest = tuple(f for f in said.findings if f is not primary)
+    return Outcome("crashed", shown, (shown, *rest), neighbours=said.neighbours, ruled_out=ruled, log=said)
 
 
 def _without_cause(judge: Judge, said: LogVerdict) -> Outcome:
     """The log has no cause: the kernel, the exit status and the list of the dead must speak."""
     host = judge.host
-    if host.oom_lines or host.oom_count:
-        return _outcome(judge, said, _oom(judge, said, confidence="high"))
-    if host.xid_lines:
-        return _outcome(judge, said, _xid(judge))
+    if host.own_kills() or host.oom_count:
+        return _outcome(judge, said, _oom(judge, said))
+    if host.xids:
+        return _outcome(judge, said, _xid(judge, said))
     if said.primary and said.primary.category == "unknown" and not _only_a_kill(said):
-        return Outcome("crashed", said.primary, said.findings, neighbours=said.neighbours, log=said)
+        return _of_log(judge, said, said.primary)
     return _by_status(judge, said)
 
 
@@ -77,10 +117,12 @@ def _by_status(judge: Judge, said: LogVerdict) -> Outcome:
     status = _status(judge, said)
     if status and status.code == -9:
         return _bare_kill(judge, said)
+    if status and status.code in _SIGBUS and _shm_was_full(judge):
+        return _outcome(judge, said, _shm(judge))
     if status and status.code in _STOPPED:
         return _outcome(judge, said, _stopped(judge, status))
     if said.primary:
-        return Outcome("crashed", said.primary, said.findings, neighbours=said.neighbours, log=said)
+        return _of_log(judge, said, said.primary)
     return _outcome(judge, said, _unknown(judge, status))
 
 
@@ -91,15 +133,16 @@ def _only_a_kill(said: LogVerdict) -> bool:
 def _bare_kill(judge: Judge, said: LogVerdict) -> Outcome:
     """-9 and no earlier cause: only the kernel's own line or counter proves the OOM killer."""
     if judge.host.kernel_readable:
-        ruled = ("the kernel's OOM killer: its log is readable and has no such line",)
         found = _unknown(judge, _status(judge, said), said)
-        return replace(_outcome(judge, said, found), ruled_out=ruled)
+        return replace(_outcome(judge, said, found), ruled_out=hostjoin.ruled_out(judge.host))
     gap = "kernel log: not read, so the OOM killer is neither shown nor ruled out"
-    return replace(_outcome(judge, said, _oom(judge, said, confidence="low")), gaps=(gap,))
+    return replace(_outcome(judge, said, _oom(judge, said)), gaps=(gap,))
 
 
 def _outcome(judge: Judge, said: LogVerdict, primary: Finding) -> Outcome:
-    rest = tuple(f for f in said.findings if f.id != primary.id and f is not said.primary)
+    """The log's own findings follow, but for one that only says that somebody was killed or that nobody knows why."""
+    empty = said.primary if said.bare_kill or (said.primary and said.primary.category == "unknown") else None
+    rest = tuple(f for f in said.findings if f.id != primary.id and f is not empty)
     return Outcome("crashed", primary, (primary, *rest), log=said)
 
 
@@ -124,7 +167,13 @@ def _dead(judge: Judge) -> tuple[Evidence, str | None]:
 
 
 def _from(
-    judge: Judge, id_: str, evidence: tuple[Evidence, ...], *, confidence: str, title: str | None = None
+    judge: Judge,
+    id_: str,
+    evidence: tuple[Evidence, ...],
+    *,
+    confidence: str,
+    title: str | None = None,
+    captures: Mapping[str, str] = MappingProxyType({}),
 ) -> Finding:
     signature: Signature = judge.catalogue[id_]
     stage, draft = judge.log.run.progress.overall()
@@ -132,30 +181,43 @@ def _from(
     return Finding(
         id=id_,
         category=signature.category,
-        title=title or fill(signature.title, {}),
+        title=title or fill(signature.title, captures),
         severity="fatal",
         rank=ranks.pop() if len(ranks) == 1 else None,
         evidence=evidence,
-        advice=tuple(fill(a.say, {}) for a in signature.advice),
+        advice=tuple(fill(a.say, captures) for a in signature.advice),
         confidence=confidence,
         stage=stage,
         draft=draft,
     )
 
 
-def _oom(judge: Judge, said: LogVerdict, *, confidence: str) -> Finding:
+def _oom(judge: Judge, said: LogVerdict) -> Finding:
     """The kernel's own words, what the log says of the kill, and who is gone."""
     log = said.primary.evidence[:1] if said.primary else ()
     dead = (_dead(judge)[0],) if judge.host.first_death() or not log else ()
-    lines = tuple(Evidence("kernel", line) for line in judge.host.oom_lines[:4])
-    if not lines and judge.host.oom_count:
-        lines = (Evidence("kernel", f"the cgroup's oom_kill counter grew by {judge.host.oom_count}"),)
+    lines = hostjoin.kills(judge.host)
+    status = _status(judge, said)
+    sure = judge.host.watched_kill() is not None or (lines and status is not None and status.code == -9)
+    confidence = "high" if sure else "medium" if lines else "low"
     return _from(judge, OOM, (*lines, *log, *dead), confidence=confidence)
 
 
-def _xid(judge: Judge) -> Finding:
-    lines = tuple(Evidence("kernel", line) for line in judge.host.xid_lines[:4])
-    return _from(judge, "hardware.xid", (*lines, _dead(judge)[0]), confidence="medium")
+def _xid(judge: Judge, said: LogVerdict) -> Finding:
+    first = next((xid for xid in judge.host.xids if xid.of_hardware), judge.host.xids[0])
+    log = said.primary.evidence[:1] if said.primary else ()
+    evidence = (*hostjoin.xids(judge.host), *log, _dead(judge)[0])
+    captures = {"xid": str(first.number), "bus": first.bus}
+    return _from(judge, XID, evidence, confidence="medium" if first.of_hardware else "low", captures=captures)
+
+
+def _shm_was_full(judge: Judge) -> bool:
+    return judge.host.shm_least_mb is not None and judge.host.shm_least_mb <= _SHM_FULL_MB
+
+
+def _shm(judge: Judge) -> Finding:
+    """Writing to a mapping of a full tmpfs is a SIGBUS, about which a process can print nothing."""
+    return _from(judge, SHM, (*hostjoin.shm(judge.host), _dead(judge)[0]), confidence="medium")
 
 
 def _stopped(judge: Judge, status: ExitStatus) -> Finding:

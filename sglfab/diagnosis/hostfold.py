@@ -6,14 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sglfab.diagnosis.hostfacts import Kill, Stack, Xid, kill_of, stack_of, xid_of
 from sglfab.model import ExitStatus, Json, Observation
+from sglfab.sglang import answers
 
 WATCHED = ("main", "scheduler", "detokenizer")
-_OOM = re.compile(
-    r"Out of memory: Kill(?:ed)? process (?P<pid>\d+) \((?P<name>[^)]*)\)|"
-    r"Memory cgroup out of memory|oom-kill:|invoked oom-killer|oom_reaper"
-)
-_XID = re.compile(r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>\d+)")
 FLAT_CPU = 0.02  # share of one core below which a process does nothing
 
 
@@ -55,6 +52,7 @@ class HostFold:
     started_offset_s: float = 0.0  # how long the server had been running when the watch began
     processes: dict[int, Process] = field(default_factory=dict)
     dead: list[tuple[float, int, str, str]] = field(default_factory=list)  # t, pid, role, title
+    known: dict[int, str] = field(default_factory=dict)  # every process of the server so far: pid → title
     seen_watched: bool = False
     exit: ExitStatus | None = None
     exit_t: float | None = None
@@ -70,15 +68,21 @@ class HostFold:
     generation: str = ""
     generation_status: int | None = None
     is_generation: bool | None = None
+    is_sglang: bool | None = None  # by its /model_info
     identity: bool | None = None
     foreign: str | None = None
     foreign_since: float | None = None
     trace: dict[str, Mapping[str, Json]] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()
-    oom_lines: list[str] = field(default_factory=list)
+    kills: list[Kill] = field(default_factory=list)  # whatever the kernel killed for lack of memory, on the whole host
     oom_count: int = 0
+    same_pids: bool = True  # the kernel log counts processes as we do (not from within a container)
     kernel_readable: bool = False
-    xid_lines: list[str] = field(default_factory=list)
+    kernel_t: float | None = None  # when the kernel log was last known to be read up to its end
+    xids: list[Xid] = field(default_factory=list)
+    shm: Mapping[str, Json] | None = None
+    shm_least_mb: float | None = None  # the least that was free of it so far
+    stacks: dict[int, Stack] = field(default_factory=dict)  # pid → its last one
     gaps: list[str] = field(default_factory=list)
     stopped_since: dict[int, float] = field(default_factory=dict)  # pid → since when it is in state T
     cpu: Signal = field(default_factory=Signal)
@@ -103,6 +107,7 @@ class HostFold:
     def _on_processes(self, t: float, data: Mapping[str, Json]) -> None:
         before = self.processes
         self.processes = {int(p["pid"]): _process(p) for p in data.get("alive") or ()}
+        self.known |= {pid: p.title for pid, p in self.processes.items()}
         self.seen_watched = self.seen_watched or any(p.role in WATCHED for p in self.processes.values())
         known = {pid for _, pid, _, _ in self.dead}
         for gone in data.get("gone") or ():
@@ -146,13 +151,21 @@ class HostFold:
             self.generation, self.generation_status = state, data.get("status")
             if state == "200":
                 self.generated_t = t
-        elif what == "model_info" and isinstance(data.get("body"), dict):
-            value = data["body"].get("is_generation")
+        elif what == "model_info":
+            self._model_info(data.get("body"), data.get("status"))
+
+    def _model_info(self, body: Json, status: int | None) -> None:
+        if answers.is_model_info(body):
+            self.is_sglang = True
+            value = body.get("is_generation")
             self.is_generation = value if isinstance(value, bool) else self.is_generation
+        elif status is not None and status not in answers.FORBIDDEN and status < 500:
+            self.is_sglang = False
 
     def _health(self, t: float, state: str, data: Mapping[str, Json]) -> None:
         self.health, self.health_status = state, data.get("status")
-        self.health_detail = str(data.get("detail") or "")
+        code = f"HTTP {self.health_status}" if self.health_status else ""
+        self.health_detail = str(data.get("detail") or "") or (code if state == "other" else "")
         began = t - float(data.get("ms") or 0) / 1000
         if state in ("200", "503", "other", "refused"):
             self.answered_t = t
@@ -187,22 +200,53 @@ class HostFold:
         self.trace = dict(data.get("ranks") or {})
 
     def _on_gpu(self, t: float, data: Mapping[str, Json]) -> None:
+        if self.gpus and self.first_death():
+            return  # what was used before is told by the last look before the end
         self.gpus = tuple(data.get("gpus") or ())
         self.gpu_memory.feed(t, sum(float(g.get("used_mb") or 0) for g in self.gpus), step=16)
 
     def _on_kernel(self, t: float, data: Mapping[str, Json]) -> None:
-        self.kernel_readable = True
+        self.same_pids = bool(data.get("same_pids", self.same_pids))
+        if "lines" in data:
+            self.kernel_readable, self.kernel_t = True, t
         for line in data.get("lines") or ():
-            if _OOM.search(line):
-                self.oom_lines.append(line)
-            elif _XID.search(line):
-                self.xid_lines.append(line)
-        self.oom_count += int(data.get("oom_kill") or 0)
+            if kill := kill_of(line):
+                self.kills.append(kill)
+            elif xid := xid_of(line):
+                self.xids.append(xid)
+        self.oom_count = max(self.oom_count, int(data.get("oom_kill") or 0))
+
+    def own_kills(self) -> list[Kill]:
+        """The kills of this server's processes: by pid; by name where pids differ or nobody was seen alive."""
+        pids = {self.main, *self.known, *(pid for _, pid, _, _ in self.dead), *(o.get("pid") for o in self.orphans)}
+        by_name = not (self.same_pids and self.known)
+        return [k for k in self.kills if k.pid in pids or (by_name and k.name.startswith("sglang::"))]
+
+    def watched_kill(self) -> Kill | None:
+        """The first kill of a process without which the server does not live."""
+        dead = {self.main, *(pid for _, pid, _, _ in self.dead)}
+        return next((k for k in self.own_kills() if k.pid in dead or k.name.startswith("sglang::")), None)
+
+    def _on_shm(self, t: float, data: Mapping[str, Json]) -> None:
+        self.shm = data
+        free = data.get("free_mb")
+        if free is not None and (self.shm_least_mb is None or free < self.shm_least_mb):
+            self.shm_least_mb = float(free)
+
+    def _on_stacks(self, t: float, data: Mapping[str, Json]) -> None:
+        if stack := stack_of(t, data):
+            self.stacks[stack.pid] = stack
 
     def _on_gap(self, t: float, data: Mapping[str, Json]) -> None:
         text = str(data.get("text") or "")
         if text and text not in self.gaps:
             self.gaps.append(text)
+
+    def hindrance(self) -> str:
+        """What keeps a server that answers from being ready, beyond the HTTP state; "" where that says it all."""
+        if self.health == "200" and self.generation not in ("", "200"):
+            return f"one token: {self.generation_status or self.generation}"
+        return self.health_detail if self.health == "other" else ""
 
     def first_death(self) -> tuple[float, int | None, str, str] | None:
         """t, pid, role, title of the first watched process that went; None while all that were seen live."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import median
 
-from sglfab.diagnosis import deaths, readiness, stall
+from sglfab.diagnosis import deaths, readiness, stacks, stall
 from sglfab.diagnosis.catalogue import Catalogue
-from sglfab.diagnosis.expectation import Expectation
+from sglfab.diagnosis.expectation import Expectation, share
 from sglfab.diagnosis.hostfold import WATCHED, HostFold
 from sglfab.diagnosis.logfold import LogFold
 from sglfab.diagnosis.logverdict import LogVerdict, judge_log
@@ -15,6 +16,7 @@ from sglfab.diagnosis.outcome import Outcome
 from sglfab.model import Observation, RankProgress, StageSpan, Verdict, WatchView
 from sglfab.sglang import stages
 
+TIME_ZONES_S = 900.0  # they are as far apart at least; imports do not take as long
 OFFLINE_GAP = "a log file alone: processes, GPUs, HTTP and the kernel log were not looked at"
 
 
@@ -27,10 +29,13 @@ class Judge:
         self.host = HostFold()
         self.log = LogFold(catalogue)
         self.log_t: float | None = None  # when the last log bytes came
+        self.moved_t = 0.0  # when the log last told more than that somebody asked for /health
         self.end_t: float | None = None  # when the log first showed an end
         self.http_t: float | None = None  # when the log first showed that the server is about to listen
         self.t = 0.0
+        self.started_wall: float | None = None  # unix time of the server's start
         self._place_seen: tuple[tuple[str, bool], float] = (("import", False), 0.0)  # stage and since when
+        self._asked: float | None = None  # the quiet time for which stacks were asked for
         self._cached: tuple[tuple[int, int], LogVerdict] | None = None
 
     def feed(self, seen: Observation) -> None:
@@ -40,6 +45,8 @@ class Judge:
         elif seen.kind == "log-reset":
             self.log.reset(str(seen.data.get("reason") or "truncated"))
         else:
+            if seen.kind == "start":
+                self.started_wall = seen.data.get("started_wall")
             self.host.feed(seen)
 
     def feed_log(self, chunk: bytes) -> None:
@@ -51,6 +58,8 @@ class Judge:
             return
         self.log.feed(data)
         self.log_t = seen.t
+        if any(line.strip() and stages.PROBED not in line for line in data.splitlines()):
+            self.moved_t = seen.t
         if self.http_t is None and stages.ORDER[self.log.run.progress.overall()[0]] >= stages.ORDER["http"]:
             self.http_t = seen.t
         if self.end_t is None and self.log.run.surely_ended():
@@ -76,7 +85,16 @@ class Judge:
             or self._deadline(now_s)
             or Outcome("loading")
         )
+        if outcome.verdict in ("stuck", "timed_out"):
+            outcome = stacks.joined(self, outcome)
         return self._shape(outcome, now_s)
+
+    def asks_for_stacks(self, now_s: float) -> bool:
+        """Whether to ask the host for the stacks of all ranks: once for each time in which nothing moves."""
+        since = stacks.quiet_since(self, now_s)
+        asks = since is not None and since != self._asked
+        self._asked = since if asks else self._asked
+        return asks
 
     def _deadline(self, now_s: float) -> Outcome | None:
         deadline = self.expect.deadline_s
@@ -102,7 +120,8 @@ class Judge:
         """The verdict of a log file alone."""
         said = self.log_verdict()
         strange = said.primary is None and not self.log.run.progress.timeline()
-        notes = (f"no line of {path} was recognised as SGLang's",) if strange else ()
+        why = f"no line of {path} was recognised as SGLang's" if self.log.bytes else f"{path} is empty"
+        notes = (why,) if strange else ()
         outcome = Outcome(said.verdict, said.primary, said.findings, gaps=(OFFLINE_GAP,), notes=notes, log=said)
         return replace(self._shape(outcome, None), elapsed_s=self.log.elapsed())
 
@@ -156,10 +175,12 @@ class Judge:
             draft=draft,
             ranks=self._ranks(),
             http=self.host.health,
+            http_detail=self.host.hindrance(),
             last_line=self.log.last_shown()[:500],
             last_line_age_s=None if self.log_t is None else max(0.0, now_s - self.log_t),
             timeline=self._timeline(now_s),
             alive=sum(p.role in WATCHED for p in self.host.processes.values()) or None,
+            start_left_s=self._start_left_s(now_s),
         )
 
     def _ranks(self) -> tuple[RankProgress, ...]:
@@ -171,9 +192,51 @@ class Judge:
 
     def _timeline(self, now_s: float) -> tuple[StageSpan, ...]:
         """The stages so far; the estimate comes from this profile's former runs, and only else from the bar."""
-        spans = self.log.run.progress.timeline()
-        usual = self.expect.former.get(spans[-1].stage) if spans and not spans[-1].draft else None
-        if usual is None:
+        spans = self._spans()
+        left = self._stage_left_s(now_s) if spans else None
+        if left is None:
             return spans
-        left = max(0.0, usual - (now_s - self._place_seen[1]))
         return (*spans[:-1], replace(spans[-1], eta_s=left, eta_from="former-runs"))
+
+    def _spans(self) -> tuple[StageSpan, ...]:
+        """The stages on the clock of the server's start, where it is known; what comes before the first is `import`."""
+        logged = self.log.run.progress.timeline()
+        if self.started_wall is None:
+            return logged
+        if not logged:
+            return (StageSpan("import", start_s=0.0),)
+        late = _log_began_s(self.log.run.progress.begun, self.started_wall)
+        spans = tuple(_later(span, late) for span in logged)
+        return (StageSpan("import", start_s=0.0, end_s=spans[0].start_s), *spans) if spans[0].start_s else spans
+
+    def _stage_left_s(self, now_s: float) -> float | None:
+        usual = self.expect.usual_s(*self._place_seen[0])
+        return None if usual is None else max(0.0, usual - self._stage_took_s(now_s))
+
+    def _stage_took_s(self, now_s: float) -> float:
+        """By our clock, or, where the stage began before the wait did, by the times in the log."""
+        last = self.log.run.progress.spans[-1:]
+        if not last:
+            return now_s + self.host.started_offset_s
+        seen, logged = now_s - self._place_seen[1], self.log.elapsed()
+        if last[0].start_s is None or logged is None:
+            return seen
+        return max(seen, logged - last[0].start_s + now_s - (self.log_t or 0.0))
+
+    def _start_left_s(self, now_s: float) -> float | None:
+        """Seconds until ready by the former runs: what is left of this part of the start, and the parts to come."""
+        left = self._stage_left_s(now_s)
+        if left is None:
+            return None
+        begun = {"import", *(share(span.stage, span.draft) for span in self.log.run.progress.spans)}
+        return left + sum(median(took) for part, took in self.expect.former.items() if part not in begun)
+
+
+def _log_began_s(first: float | None, started_wall: float) -> float:
+    """Seconds from the server's start to the first time in its log, which is whole seconds of an unknown time zone."""
+    return 0.0 if first is None else max(0.0, round((first - started_wall + 1.0) % TIME_ZONES_S - 1.0, 1))
+
+
+def _later(span: StageSpan, seconds: float) -> StageSpan:
+    start_s, end_s = (None if at is None else at + seconds for at in (span.start_s, span.end_s))
+    return replace(span, start_s=start_s, end_s=end_s)

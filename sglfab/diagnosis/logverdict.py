@@ -163,6 +163,9 @@ def _unexplained(run: Run) -> Finding | None:
             (Evidence("log", echo.root.text[:2000], echo.root.line, echo.rank, echo.time),), stage, draft
         )
     record = record or (first.record if first else None)
+    if record is None and (cut := run.cut_off()):
+        text = f"{cut.head} Traceback (most recent call last):"
+        return _unknown_finding((Evidence("log", text, cut.line, cut.rank, cut.time),), stage, draft)
     return _unknown_finding((causes.evidence_of(record),), stage, draft) if record else None
 
 

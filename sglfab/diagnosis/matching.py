@@ -45,6 +45,7 @@ class Matcher:
     matches: dict[str, list[Match]] = field(default_factory=dict)
     counts: dict[tuple[str, int], int] = field(default_factory=dict)
     others: dict[tuple[str, str, int], dict[str, str]] = field(default_factory=dict)  # also, unless: first captures
+    transient: dict[str, int] = field(default_factory=dict)  # the last line of signatures that may be survived
     done: frozenset[str] = frozenset()  # signatures for which more lines change nothing
 
     def feed(self, record: Record, placed: Placed | None, *, stage: str, draft: bool, epoch: int) -> None:
@@ -67,11 +68,13 @@ class Matcher:
             index = signature.patterns.index(pattern)
             count = self.counts.get((signature.id, index), 0) + 1
             self.counts[signature.id, index] = count
+            if signature.transient:
+                self.transient[signature.id] = record.line
             if count <= KEEP:
                 failure = placed.failure if placed else None
                 match = Match(signature, index, record, failure, captures, stage, draft, epoch)
                 self.matches.setdefault(signature.id, []).append(match)
-            elif not signature.when.unless and len(signature.patterns) == 1:
+            elif not signature.when.unless and not signature.transient and len(signature.patterns) == 1:
                 self.done |= {signature.id}
 
 

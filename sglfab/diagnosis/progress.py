@@ -77,6 +77,11 @@ class Progress:
             return self.overall()
         return state.stage, state.draft
 
+    def rank_named(self, tp_rank: str) -> str | None:
+        """The prefix of the rank with this tp_rank; None where none or several (pipeline stages) carry it."""
+        found = [rank for rank in self.ranks if f"TP{tp_rank}" in rank.split()]
+        return found[0] if len(found) == 1 else None
+
     def overall(self) -> tuple[str, bool]:
         main = self.ranks.get(MAIN)
         if main and self._up():

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.diagnosis.signature import fill
 from sglfab.model import Evidence, Finding
-from sglfab.sglang import stages
+from sglfab.sglang import answers, stages
 
 if TYPE_CHECKING:
     from sglfab.diagnosis.judge import Judge
 
 FOREIGN_S = 5.0  # our own server has this long to say that it cannot bind, before the port is judged foreign
-FORBIDDEN = (401, 403)  # the server wants a key that we do not have; it will go on wanting it
 NOT_ACTIVE = "patch.not_active"
 
 
 def foreign(judge: Judge, now_s: float) -> Outcome | None:
-    """Another server answers on the port: nothing can be said about ours."""
+    """Another server answers on the port, or what answers is no SGLang: nothing can be said about the one meant."""
     host = judge.host
+    if host.is_sglang is False and host.generation_status in answers.NO_SUCH_ROUTE:
+        said = f"its /model_info is not SGLang's, and POST /generate is answered {host.generation_status}"
+        return Outcome("unreachable", notes=(f"what answers there is no SGLang server: {said}",))
     if host.foreign is None or host.foreign_since is None:
         return None
     ours_lives = any(p.role == "main" for p in host.processes.values())
@@ -41,7 +43,7 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     if host.is_generation is False or not judge.expect.is_generation:
         gaps += ("the model does not generate: /health 200 alone was asked for",)
         since = host.healthy_t
-    elif host.generated_t is None and host.generation_status in FORBIDDEN:
+    elif host.generated_t is None and host.generation_status in answers.FORBIDDEN:
         gaps += (
             f"the one-token request was answered {host.generation_status}: no key, so the 200 alone was asked for",
         )
@@ -50,7 +52,7 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
         return None
     else:
         since = host.generated_t
-    if host.identity is None:
+    if host.identity is None and not host.is_sglang:
         gaps += ("whose socket answered could not be told: neither the port's owner nor /model_info was readable",)
     waiting = _patch(judge, now_s, since)
     if waiting is not None:
@@ -64,9 +66,11 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
 def _log_alone(judge: Judge) -> Outcome | None:
     """A wait that was given a log and nothing else: SGLang's own ready line decides."""
     said = judge.log_verdict()
+    gaps = ("a log file alone: nobody asked the server over HTTP",)
+    if said.verdict == "degraded" and said.primary:
+        return Outcome("degraded", said.primary, said.findings, gaps=gaps, log=said)
     if said.verdict != "ready":
         return None
-    gaps = ("a log file alone: nobody asked the server over HTTP",)
     return Outcome("ready", gaps=gaps, findings=tuple(f for f in said.findings if f.severity == "info"))
 
 

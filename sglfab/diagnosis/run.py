@@ -17,7 +17,7 @@ from sglfab.sglang.endings import Ending
 
 MAX_ENDS = 64
 MAX_ERRORS = 32
-_ENDING = (records.LOG, records.PLAIN, records.TRACEBACK)
+_ENDING = (records.LOG, records.PLAIN, records.TRACEBACK, records.KERNEL)
 _DEAD_MAIN = ("_run_module_as_main", "launch_server.py:<module>", "bin/sglang:<module>", "spawn.py:spawn_main")
 
 
@@ -83,7 +83,10 @@ class Run:
         return [f for f in self.assembler.failures if f.root and self._fatal(f)]
 
     def _fatal(self, failure: Failure) -> bool:
-        return self._surely(failure) or (failure.fatal is None and self.last_life <= failure.line)
+        if self._surely(failure):
+            return True
+        survived = self.last_life > failure.line or (self.ready and not self.ends)  # a server logs what it catches
+        return failure.fatal is None and not survived
 
     def _surely(self, failure: Failure) -> bool:
         """Whether a traceback alone tells that a process ended: by its head, or because main has nothing below it."""
@@ -112,8 +115,10 @@ class Run:
         return stages.stage_of_frames(frames, ready=self.ready), stages.draft_of_frames(frames)
 
     def undecided(self) -> bool:
-        """Whether a sign of life would still change what a traceback meant."""
-        return any(f.fatal is None and self.last_life <= f.line for f in self.assembler.failures)
+        """Whether a sign of life would still change what was printed before."""
+        return any(
+            (f.fatal is None or f.root is None) and self.last_life <= f.line for f in self.assembler.failures
+        ) or any(line > self.last_life for line in self.matcher.transient.values())
 
     def maybe_over(self) -> bool:
         """A cheap hint that the run may have ended."""
@@ -124,7 +129,18 @@ class Run:
         return any(e.record.line < line for e in self.ends) or any(f.line < line for f in self.failures())
 
     def ended(self) -> bool:
-        return bool(self.ends) or bool(self.failures())
+        return bool(self.ends) or bool(self.failures()) or self.cut_off() is not None
+
+    def cut_off(self) -> Failure | None:
+        """A traceback that ended a process and whose exception never came: the log stops inside of it."""
+        return next(
+            (
+                f
+                for f in self.assembler.failures
+                if f.fatal and f.frames and f.root is None and self.last_life <= f.line
+            ),
+            None,
+        )
 
     def stopped(self) -> End | None:
         """The line that shows that somebody asked this server to stop, when nothing broke before."""

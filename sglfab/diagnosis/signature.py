@@ -51,7 +51,9 @@ class Advice:
 
 @dataclass(frozen=True)
 class Signature:
-    """role: cause, or echo (counts when nothing else explains the end). stage: where it shows if frames do not tell."""
+    """role: cause, or echo (counts when nothing else explains the end). stage: where it shows if frames do not tell.
+    transient: a server that goes on afterwards has survived it.
+    """
 
     id: str
     category: str

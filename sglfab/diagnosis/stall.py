@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sglfab.diagnosis.expectation import Allowance
 from sglfab.diagnosis.hostfold import Process, rank_of_title
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.diagnosis.signature import fill
@@ -27,20 +28,20 @@ def stopped_while_serving(judge: Judge, now_s: float) -> Outcome | None:
     serving = judge.log.run.ready or host.ever_healthy or host.health in ("timeout", "503")
     if not serving:
         return None
-    allowed = judge.expect.allowance_s("serving")
+    allowance = judge.expect.allowance("serving")
+    allowed = allowance.seconds
     stopped = _stopped(judge, now_s, allowed)
     if stopped and (
         host.healthy_t is None or now_s - host.healthy_t >= min(allowed, max(host.stopped_since.values(), default=0))
     ):
         since = min(host.stopped_since[p.pid] for p in stopped)
         if host.healthy_t is None or host.healthy_t <= since + 1.0:
-            return Outcome(
-                "stuck", _finding(judge, "hang.rank_stopped", "serving", _stopped_evidence(judge, stopped, now_s))
-            )
+            evidence = _stopped_evidence(judge, stopped, now_s)
+            return _stuck(judge, "hang.rank_stopped", "serving", evidence, allowance)
     if host.unanswered_since is not None and now_s - host.unanswered_since >= allowed:
         idle = _idle(judge, now_s, allowed)
         if idle:
-            return Outcome("stuck", _finding(judge, "hang.serving", "serving", _idle_evidence(judge, idle, now_s)))
+            return _stuck(judge, "hang.serving", "serving", _idle_evidence(judge, idle, now_s), allowance)
     return None
 
 
@@ -50,10 +51,12 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     if judge.host.health == "200":
         return None
     stage, _ = run.progress.overall()
-    allowed = judge.expect.allowance_s(stage)
-    stopped = _stopped(judge, now_s, min(allowed, STOPPED_WHILE_LOADING_S))
-    if stopped and _log_flat(judge, now_s, min(allowed, STOPPED_WHILE_LOADING_S)):
-        return Outcome("stuck", _finding(judge, "hang.rank_stopped", stage, _stopped_evidence(judge, stopped, now_s)))
+    allowance = judge.expect.allowance(stage)
+    allowed = allowance.seconds
+    pause = min(allowance, Allowance(STOPPED_WHILE_LOADING_S, "a stopped process"))
+    stopped = _stopped(judge, now_s, pause.seconds)
+    if stopped and _log_flat(judge, now_s, pause.seconds):
+        return _stuck(judge, "hang.rank_stopped", stage, _stopped_evidence(judge, stopped, now_s), pause)
     if not _log_flat(judge, now_s, allowed):
         return None
     flat = _flat_signals(judge, now_s, allowed)
@@ -61,14 +64,14 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
         return None
     log = Evidence(
         "log",
-        f"no new line for {now_s - (judge.log_t or 0.0):.0f} s; the last one: {judge.log.last_shown()[:200]}",
+        f"nothing new for {now_s - judge.moved_t:.0f} s; the last line: {judge.log.last_shown()[:200]}",
     )
     evidence = (log, *(Evidence(source, text) for source, text in flat))
-    return Outcome("stuck", _finding(judge, _IDS.get(stage, "hang.loading"), stage, evidence))
+    return _stuck(judge, _IDS.get(stage, "hang.loading"), stage, evidence, allowance)
 
 
 def _log_flat(judge: Judge, now_s: float, allowed: float) -> bool:
-    return now_s - (judge.log_t if judge.log_t is not None else 0.0) >= allowed
+    return now_s - judge.moved_t >= allowed
 
 
 def _flat_signals(judge: Judge, now_s: float, allowed: float) -> list[tuple[str, str]]:
@@ -140,6 +143,11 @@ def _health_evidence(judge: Judge, now_s: float) -> Evidence:
     host = judge.host
     last = "never answered 200" if host.healthy_t is None else f"its last 200 was {now_s - host.healthy_t:.0f} s ago"
     return Evidence("http", f"/health: {host.health or 'not asked'}; {last}")
+
+
+def _stuck(judge: Judge, id_: str, stage: str, evidence: tuple[Evidence, ...], allowance: Allowance) -> Outcome:
+    note = f"progress may stand still in {stage} for {allowance}"
+    return Outcome("stuck", _finding(judge, id_, stage, evidence), notes=(note,))
 
 
 def _finding(judge: Judge, id_: str, stage: str, evidence: tuple[Evidence, ...]) -> Finding:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 
+from sglfab.diagnosis.expectation import share
 from sglfab.errors import SglfabError
 from sglfab.flows.events import Report, Said
 from sglfab.model import Json, Verdict
@@ -36,21 +36,28 @@ def _was_ready(run: Json) -> bool:
     return (run.get("verdict") or {}).get("verdict") == "ready"
 
 
-def former(run: Json, runs: Sequence[Json]) -> dict[str, float]:
-    """Stage → seconds, the median over the ready runs of this profile; the draft's share counts to its stage."""
-    took: dict[str, list[float]] = {}
+def former(run: Json, runs: Sequence[Json]) -> dict[str, tuple[float, ...]]:
+    """What each part of a start (`share`) took in every ready run of this profile with the same models and ranks."""
+    took: dict[str, tuple[float, ...]] = {}
     for other in runs:
-        if other["id"] != run["id"] and other["profile"] == run["profile"] and _was_ready(other):
-            for stage, seconds in _stage_times(other["verdict"].get("timeline") or ()).items():
-                took.setdefault(stage, []).append(seconds)
-    return {stage: median(times) for stage, times in took.items()}
+        if other["id"] != run["id"] and _alike(run, other) and _was_ready(other):
+            for part, seconds in _times(other["verdict"].get("timeline") or ()).items():
+                took[part] = (*took.get(part, ()), seconds)
+    return took
 
 
-def _stage_times(timeline: Sequence[Json]) -> dict[str, float]:
+def _alike(run: Json, other: Json) -> bool:
+    """Whether the times of one run say something about the other: `--set` may have put another model in its place."""
+    same = all(run["plan"].get(name) == other["plan"].get(name) for name in ("model_path", "draft_path", "tp_size"))
+    return same and bool(run["profile"] == other["profile"])
+
+
+def _times(timeline: Sequence[Json]) -> dict[str, float]:
     times: dict[str, float] = {}
     for span in timeline:
         if span["start_s"] is not None and span["end_s"] is not None:
-            times[span["stage"]] = times.get(span["stage"], 0.0) + span["end_s"] - span["start_s"]
+            part = share(span["stage"], span["draft"])
+            times[part] = times.get(part, 0.0) + span["end_s"] - span["start_s"]
     return times
 
 

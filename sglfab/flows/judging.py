@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sglfab.diagnosis.catalogue import Catalogue
@@ -12,7 +11,7 @@ from sglfab.diagnosis.expectation import Expectation
 from sglfab.diagnosis.judge import Judge
 from sglfab.diagnosis.offline import diagnose
 from sglfab.errors import InputError
-from sglfab.flows import secrets
+from sglfab.flows import log_bytes, secrets
 from sglfab.flows.clock import Clock
 from sglfab.flows.events import Report, Said, Watched
 from sglfab.flows.foreign import Foreign
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 API_KEY = "args.api-key"
 FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
-CHUNK_BYTES = 1 << 20
-COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh")  # gzip, zstd, xz, bzip2
 
 
 def wait_for_run(
@@ -38,11 +35,11 @@ def wait_for_run(
     api_key: str | None,
     hide: Sequence[str],
     deadline_s: float | None,
-    former: Mapping[str, float],
+    former: Mapping[str, tuple[float, ...]],
     report: Report,
     clock: Clock,
 ) -> Verdict:
-    """Wait for one of our runs. former: stage → seconds of this profile's former runs. Raises Interrupted."""
+    """Wait for one of our runs. former: what `history.former` tells of former runs. Raises Interrupted."""
     plan = plan_of(run)
     settings = replace(plan.wait, deadline_s=deadline_s if deadline_s is not None else plan.wait.deadline_s)
     request = {
@@ -58,31 +55,26 @@ def wait_for_run(
         "hide": list(hide),
         "generate": True,
     }
-    expect = _expect(settings, patches=plan.patches, tp_size=plan.tp_size, draft=bool(plan.draft_path))
-    judge = Judge(catalogue, expect=replace(expect, former=former))
-    named = {"run": run["id"], "profile": plan.profile, "sglang_version": run.get("sglang_version")}
-    try:
-        verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
-    except Interrupted as stopped:
-        raise Interrupted(_named(stopped.verdict, host, plan.http_host, plan.port, named)) from None
-    return _named(verdict, host, plan.http_host, plan.port, named)
-
-
-def _expect(
-    settings: WaitSettings, *, patches: tuple[str, ...] = (), tp_size: int | None = None, draft: bool | None = None
-) -> Expectation:
-    return Expectation(
-        deadline_s=settings.deadline_s, allowances=settings.allowances, patches=patches, tp_size=tp_size, draft=draft
+    expect = Expectation(
+        deadline_s=settings.deadline_s,
+        allowances=settings.allowances,
+        patches=plan.patches,
+        tp_size=plan.tp_size,
+        draft=bool(plan.draft_path),
+        former=former,
+        host=host.label,
+        url=_url(plan.http_host, plan.port),
+        profile=plan.profile,
+        run=run["id"],
+        sglang_version=run.get("sglang_version"),
     )
+    judge = Judge(catalogue, expect=expect)
+    return wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock)
 
 
-def _named(verdict: Verdict, host: Host, http_host: str, port: int | None, named: Mapping[str, str | None]) -> Verdict:
+def _url(http_host: str, port: int | None) -> str | None:
     shown = "127.0.0.1" if http_host in ("0.0.0.0", "::", "") else http_host
-    url = f"http://{shown}:{port}" if port else None
-    version = named.get("sglang_version") or verdict.sglang_version
-    return replace(
-        verdict, host=host.label, url=url, run=named.get("run"), profile=named.get("profile"), sglang_version=version
-    )
+    return f"http://{shown}:{port}" if port else None
 
 
 def api_key(run: Json, environ: Mapping[str, str], report: Report) -> str | None:
@@ -110,12 +102,23 @@ def wait_for_foreign(
     """Wait for a server that is not ours: HTTP from here (`url`), log and processes from its host."""
     from sglfab.flows.http_direct import DirectProbe  # requests takes as long to import as the rest of a wait
 
-    judge = Judge(catalogue, expect=_expect(settings))
     probe = None
     if foreign.url:
-        probe = DirectProbe(foreign.url, api_key=api_key, probe_timeout_s=settings.probe_timeout_s, clock=clock)
+        probe = DirectProbe(
+            foreign.url,
+            api_key=api_key,
+            probe_timeout_s=settings.probe_timeout_s,
+            reconnect_s=settings.reconnect_s,
+            clock=clock,
+        )
+    expect = Expectation(
+        deadline_s=settings.deadline_s,
+        allowances=settings.allowances,
+        url=probe.base if probe else _url(foreign.http_host, foreign.port),
+    )
     if probe and not (foreign.log or foreign.pid):
-        return replace(_wait_url(probe, judge, report), url=probe.base)
+        return _wait_url(probe, Judge(catalogue, expect=expect), report)
+    judge = Judge(catalogue, expect=replace(expect, host=host.label))
     request: dict[str, Json] = {
         "run_id": None,
         "pid": foreign.pid,
@@ -130,9 +133,7 @@ def wait_for_foreign(
         "record": False,
         "generate": True,
     }
-    verdict = wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock, beside=probe)
-    named = _named(verdict, host, foreign.http_host, foreign.port, {})
-    return replace(named, url=probe.base) if probe else named
+    return wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock, beside=probe)
 
 
 def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:
@@ -151,32 +152,6 @@ def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:
 
 
 def diagnose_file(catalogue: Catalogue, path: str, host: Host | None) -> Verdict:
-    """The diagnosis of a log: `-` is stdin, a host means that the path is there. Raises InputError log-unreadable."""
-    if host is not None:
-        return replace(diagnose(catalogue, _from_host(host, path), path=path), host=host.label)
-    return diagnose(catalogue, _from_here(path), path=path)
-
-
-def _from_host(host: Host, path: str) -> Iterator[bytes]:
-    with host.stream("read", {"path": path, "offset": 0, "max_bytes": None}, idle_s=60.0) as stream:
-        for event in stream:
-            yield str(event["data"]).encode("utf-8", "surrogateescape")
-
-
-def _refuse_compressed(chunk: bytes, path: str) -> None:
-    """A compressed log would be read as noise and found healthy."""
-    if chunk.startswith(COMPRESSED):
-        advice = f"zcat {path} | fab diagnose --log -"
-        raise InputError("log-compressed", f"{path} is compressed", where=path, try_=advice)
-
-
-def _from_here(path: str) -> Iterator[bytes]:
-    try:
-        with open(0 if path == "-" else Path(path).expanduser(), "rb", closefd=path != "-") as file:
-            while chunk := file.read(CHUNK_BYTES):
-                _refuse_compressed(chunk, path)
-                yield chunk
-    except OSError as why:
-        raise InputError(
-            "log-unreadable", f"cannot read {path}: {why.strerror}", where=path, try_=f"ls -l {path}"
-        ) from None
+    """The diagnosis of a log: `-` is stdin, a host means that the path is there. Raises as log_bytes.read does."""
+    verdict = diagnose(catalogue, log_bytes.read(path, host), path="stdin" if path == "-" else path)
+    return replace(verdict, host=host.label) if host else verdict

@@ -45,8 +45,8 @@ def plan_for(project: Project, profile: Profile, seen: Json, release: str | None
     if profile.patches:
         load(project, profile.patches)  # an unknown patch set is told before any host is asked to patch
     installed = (seen.get("sglang") or {}).get("version")
-    if release:
-        return commands.render(project, profile, release=release, release_source="--release")
+    if release is not None:
+        return commands.render(project, profile, release=releases.asked(project, release), release_source="--release")
     if installed:
         return commands.render(project, profile, release=installed, release_source="host")
     newest = releases.newest_known(project)

@@ -54,7 +54,8 @@ def check_release(project: Project, names: Sequence[str], release: str) -> Check
     """The sets against the wheel of a release. Raises InputError, also where there is no wheel to be had."""
     patch_set, number = load(project, names), str(parse(release))
     path = wheel(number)
-    taps = check_set(sources(path, patch_set.modules), patch_set, release=number)
+    found = sources(path, patch_set.modules)
+    taps = check_set(found.texts, patch_set, release=number, modules=found.modules)
     return Checked(patch_set.name, number, path.name, taps)
 
 

@@ -18,7 +18,8 @@ def load(project: Project, names: Sequence[str]) -> PatchSet:
     Raises InputError patch-set-unknown, patch-set-invalid, patch-sets-clash.
     """
     if not names:
-        raise InputError("patch-set-unknown", "no patch set is named", try_=", ".join(project.names("patches")))
+        known = ", ".join(project.names("patches"))
+        raise InputError("patch-set-unknown", "no patch set is named", where="--patches", try_=known)
     return combine(tuple(_load(project, name) for name in dict.fromkeys(names)))
 
 

@@ -19,8 +19,12 @@ OTHER_OPERATOR = "other-operator"  # the one blocker that --takeover lifts
 
 @dataclass(frozen=True)
 class Readiness:
-    """What preflight saw. `replaces`: our live runs that the launch will stop first. draft: its architectures."""
+    """What preflight saw on `host`.
 
+    replaces: our live runs that the launch will stop first; draft: the architectures that the draft's config names.
+    """
+
+    host: str
     checks: tuple[Check, ...]
     replaces: tuple[Json, ...]
     draft: tuple[str, ...] = ()
@@ -72,7 +76,7 @@ def inspect(host: Host, plan: Plan, seen: Json, operator: Operator) -> Readiness
         lambda: _logout(seen),
     )
     checks = tuple(check for look in looks for check in look())
-    return Readiness(checks, replaces, draft=architectures(found["paths"], plan.draft_path))
+    return Readiness(host.label, checks, replaces, draft=architectures(found["paths"], plan.draft_path))
 
 
 def gate(readiness: Readiness, *, takeover: bool) -> None:
@@ -89,7 +93,7 @@ def refusal(readiness: Readiness, *, takeover: bool) -> SglfabError | None:
         return None
     first = min(blockers, key=lambda check: (_kind(check) is PreflightError, _kind(check) is PatchError))
     more = f" (and {len(blockers) - 1} more: fab preflight lists all)" if len(blockers) > 1 else ""
-    return _kind(first)(first.name, first.text + more, try_=first.try_)
+    return _kind(first)(first.name, first.text + more, where=readiness.host, try_=first.try_)
 
 
 def _kind(blocker: Check) -> type[SglfabError]:

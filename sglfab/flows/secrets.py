@@ -51,7 +51,7 @@ def _one(source: SecretSource, environ: Mapping[str, str]) -> str:
             "secret-unset",
             f"the secret {source.target} is empty",
             where=_where(source),
-            try_=f"export {source.env}=…" if source.env else "",
+            try_=f"export {source.env}=…" if source.env else source.command or f"ls -l {source.file}",
         )
     return value
 
@@ -64,7 +64,8 @@ def _from_file(source: SecretSource, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as why:
-        raise InputError("secret-unreadable", f"cannot read {path}: {why}", where=_where(source)) from None
+        what = f"cannot read {path}: {why}"
+        raise InputError("secret-unreadable", what, where=_where(source), try_=f"ls -l {path}") from None
 
 
 def _from_command(source: SecretSource, command: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets as random_source
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from sglfab.diagnosis import recording
 from sglfab.diagnosis.judge import Judge
 from sglfab.errors import UnreachableError
 from sglfab.flows.clock import Clock
@@ -32,7 +34,10 @@ class _Follow:
     judge: Judge
     report: Report
     clock: Clock
+    name: str = field(default_factory=lambda: random_source.token_hex(4))  # of the wait, in the record
     began: float = field(init=False)
+    shift_s: float = 0.0  # how long the wait had lasted when this connection began
+    seen: list[int] = field(default_factory=list)  # observations of each connection
     now: float = 0.0
     offset: int | None = None
     lost_s: float | None = None  # when the connection was lost, until something is heard again
@@ -40,10 +45,19 @@ class _Follow:
     def __post_init__(self) -> None:
         self.began = self.clock.now_s()
 
-    def feed(self, event: Mapping[str, Json], shift: float) -> Verdict:
+    def connect(self, request: Mapping[str, Json]) -> dict[str, Json]:
+        """The request of a new connection; the record goes on with it, on the clock that the judge knows."""
+        self.shift_s = round(self.clock.now_s() - self.began, 3) if any(self.seen) else 0.0
+        opening = recording.opening(self.name, self.judge.expect, shift_s=self.shift_s, seen=self.seen)
+        self.seen.append(0)
+        offset = self.offset if self.offset is not None else request.get("from_offset", 0)
+        return {**request, "from_offset": offset, "record": opening if request.get("record") else None}
+
+    def feed(self, event: Mapping[str, Json]) -> Verdict:
         kind, data = event["kind"], event["data"]
         self.lost_s = None
-        self.now = max(self.now, event["t"] + shift)
+        self.seen[-1] += 1
+        self.now = max(self.now, round(event["t"] + self.shift_s, 3))
         if kind == "log":
             self.offset = data["offset"] + len(data["data"].encode("utf-8", "surrogateescape"))
         elif kind == "log-reset":
@@ -88,16 +102,16 @@ def wait(
 def _follow_once(
     host: Host, request: Mapping[str, Json], follow: _Follow, beside: Callable[[float], Iterator[Observation]] | None
 ) -> Verdict:
-    shift = follow.clock.now_s() - follow.began if follow.now else 0.0
-    asked = {**request, "from_offset": follow.offset if follow.offset is not None else request.get("from_offset", 0)}
-    with host.stream("watch", asked, idle_s=IDLE_S) as stream:
+    with host.stream("watch", follow.connect(request), idle_s=IDLE_S) as stream:
         for event in stream:
-            verdict = follow.feed(event, shift)
+            verdict = follow.feed(event)
             for other in beside(follow.now) if beside else ():
                 follow.judge.feed(other)
                 verdict = follow.judge.verdict(follow.now)
             if verdict.verdict != "loading":
                 return verdict
+            if follow.judge.asks_for_stacks(follow.now):
+                stream.ask("stacks")
     raise ChannelLost("the watcher on the host ended")
 
 

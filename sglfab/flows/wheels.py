@@ -6,7 +6,8 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sglfab.errors import InputError
@@ -23,21 +24,39 @@ def cache() -> Path:
     return Path.home() / ".cache" / "sglfab" / "wheels"
 
 
+def is_kept(release: str) -> bool:
+    return bool(_kept(cache(), "sglang", str(parse(release))))
+
+
 def wheel(release: str, distribution: str = "sglang") -> Path:
     """The wheel of a release. Raises InputError bad-release, release-unknown, wheel-not-here."""
     number, folder = str(parse(release)), cache()
     if not _kept(folder, distribution, number):
-        folder.mkdir(parents=True, exist_ok=True)
-        _fetch(distribution, number, folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _fetch(distribution, number, folder)
+        except OSError as why:
+            raise _not_here(f"{distribution}=={number}", folder, f"it cannot be kept: {why.strerror}") from None
     return _kept(folder, distribution, number)[0]
 
 
-def sources(path: Path, modules: Sequence[str]) -> dict[str, str | None]:
-    """The text of each module (relative to sglang/) in a wheel; None for one that it does not have."""
-    with zipfile.ZipFile(path) as archive:
-        names = set(archive.namelist())
-        held = {module: f"sglang/{module}" in names for module in modules}
-        return {m: archive.read(f"sglang/{m}").decode("utf-8") if there else None for m, there in held.items()}
+@dataclass(frozen=True)
+class Sources:
+    """What a wheel has: texts by module (relative to sglang/), None for one that is not there; and all its modules."""
+
+    texts: Mapping[str, str | None]
+    modules: tuple[str, ...]
+
+
+def sources(path: Path, modules: Sequence[str]) -> Sources:
+    """The text of each of `modules` in a wheel. Raises InputError wheel-damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            held = {n.removeprefix("sglang/"): n for n in archive.namelist() if re.match(r"sglang/.*\.py$", n)}
+            texts = {m: archive.read(held[m]).decode("utf-8") if m in held else None for m in modules}
+    except (zipfile.BadZipFile, UnicodeDecodeError) as why:
+        raise InputError("wheel-damaged", f"not a whole wheel: {why}", where=str(path), try_=f"rm {path}") from None
+    return Sources(texts, tuple(held))
 
 
 def _kept(folder: Path, distribution: str, number: str) -> list[Path]:
@@ -70,9 +89,13 @@ def _refusal(wanted: str, folder: Path, done: Output) -> InputError:
         newest = ", ".join(offered[1].split(", ")[-3:])
         return InputError("release-unknown", f"there is no {wanted}", where="--release", try_=f"one of … {newest}")
     said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), f"pip ended with {done.status}")
+    return _not_here(wanted, folder, f"pip could not fetch it: {said.strip()}")
+
+
+def _not_here(wanted: str, folder: Path, why: str) -> InputError:
     return InputError(
         "wheel-not-here",
-        f"no wheel of {wanted} is kept here, and pip could not fetch it: {said.strip()}",
+        f"no wheel of {wanted} is kept here, and {why}",
         where=str(folder),
         try_=f"--sglang-path DIR of an install or an unpacked wheel; or put the wheel there, from a machine with "
         f"network: pip download --no-deps {wanted}",

@@ -2,13 +2,13 @@
 
 For whoever writes an operation. It is one function of one module of this folder:
 
-    def op(request: dict, emit: Callable[[dict], None], stdin_closed: threading.Event) -> dict
+    def op(request: dict, emit: Callable[[dict], None], stdin_closed: Stdin) -> dict
 
 - `request`: the whole first line, `op` and `state_dir` included.
 - `emit(event)`: writes `{"event": event}` as one line, from any thread.
 - `stdin_closed`: set when the operator's side went away; an operation that runs long waits on it and returns. One
   that is not in FINISHES is ended LINGER_S later, and its `emit` into a broken pipe ends it at once. Those in
-  FINISHES always run to their end.
+  FINISHES always run to their end. Its `asked()` is what the operator's side has asked for meanwhile.
 - The returned dict is the reply. `raise HostError(…)` (failure.py) is an error for the operator; any other exception
   is a bug of ours.
 - stdout belongs to the protocol: file descriptor 1 is stderr while an operation runs, so a stray print harms nothing.
@@ -31,10 +31,11 @@ import traceback
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from sglfab.hostside.failure import HostError
+from sglfab.hostside.stdin import Stdin
 
 Json = Dict[str, Any]
 Emit = Callable[[Json], None]
-Op = Callable[[Json, Emit, threading.Event], Json]
+Op = Callable[[Json, Emit, Stdin], Json]
 
 OPS = {
     "ping": "pinging:ping",
@@ -118,38 +119,32 @@ def _request(line: bytes) -> Json:
     except ValueError:
         request = None
     if not isinstance(request, dict) or not isinstance(request.get("op"), str):
-        raise HostError("hostside-bad-request", "the first line is no request", where=repr(line[:80]), exit_code=1)
+        what = "the first line is no request"
+        raise HostError("hostside-bad-request", what, where=repr(line[:80]), try_="report this", exit_code=1)
     return request
 
 
 def _find(name: str) -> Op:
     if name not in OPS:
-        raise HostError("hostside-unknown-op", "no such operation: " + name, try_=", ".join(sorted(OPS)), exit_code=1)
+        raise HostError(
+            "hostside-unknown-op", "no such operation", where=name, try_=", ".join(sorted(OPS)), exit_code=1
+        )
     module, function = OPS[name].split(":")
     found: Op = getattr(importlib.import_module("sglfab.hostside." + module), function)
     return found
 
 
-def _watch_stdin(wire: Wire) -> threading.Event:
-    closed = threading.Event()
+def _watch_stdin(wire: Wire) -> Stdin:
+    stdin = Stdin()
 
-    def drain() -> None:
-        while _read_some():
-            pass
-        closed.set()
+    def follow() -> None:
+        stdin.follow()
         if not wire.finishes:
             threading.Event().wait(LINGER_S)
             os._exit(0)
 
-    threading.Thread(target=drain, name="stdin", daemon=True).start()
-    return closed
-
-
-def _read_some() -> bytes:
-    try:
-        return os.read(0, 65536)
-    except OSError:
-        return b""
+    threading.Thread(target=follow, name="stdin", daemon=True).start()
+    return stdin
 
 
 def _fail(wire: Wire, error: HostError) -> int:

@@ -8,9 +8,12 @@ from typing import Any, Dict, Optional
 _ROOT = "/sys/fs/cgroup"
 
 
-def oom_counter(pid: int) -> Optional[Dict[str, Any]]:
-    """{"path": counter file, "count": its value now}; None where no cgroup of the process has one that we can read."""
-    for path in _candidates(pid):
+def oom_counter(pid: int, *, root: str = _ROOT, proc: str = "/proc") -> Optional[Dict[str, Any]]:
+    """{"path": counter file, "count": its value now}; None where no cgroup of the process has one that we can read.
+
+    Whichever group's limit was hit, the kernel counts the kill in the group of the killed process (v2: and above it).
+    """
+    for path in _candidates(pid, root, proc):
         count = oom_kills(path)
         if count is not None:
             return {"path": path, "count": count}
@@ -27,17 +30,21 @@ def oom_kills(path: str) -> Optional[int]:
     return next((int(w[1]) for w in words if len(w) == 2 and w[0] == "oom_kill"), None)
 
 
-def _candidates(pid: int) -> "list[str]":
+def _candidates(pid: int, root: str, proc: str) -> "list[str]":
     try:
-        with open("/proc/%d/cgroup" % pid, encoding="utf-8", errors="surrogateescape") as file:
+        with open("%s/%d/cgroup" % (proc, pid), encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
         return []
     found = []
     for _, controllers, path in (line for line in lines if len(line) == 3):
         if controllers == "":
-            found += [_ROOT + path + "/memory.events", _ROOT + "/memory.events"]
+            mounts = [root, root + "/unified"]  # the second where v1 and v2 are mounted side by side
+            name = "/memory.events"
         elif "memory" in controllers.split(","):
-            # In a container the path is often the host's, while the mount shows our own group as its root.
-            found += [_ROOT + "/memory" + path + "/memory.oom_control", _ROOT + "/memory/memory.oom_control"]
+            mounts, name = [root + "/memory"], "/memory.oom_control"
+        else:
+            continue
+        # In a container the path is often the host's, while the mount shows our own group as its root.
+        found += [mount + group + name for mount in mounts for group in (path, "")]
     return [os.path.normpath(path) for path in found]

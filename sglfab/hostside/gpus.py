@@ -6,7 +6,11 @@ import shutil
 import subprocess
 from typing import Any, Dict, List, Optional
 
+from sglfab.hostside.processes import shown, user_of
+
 _TIMEOUT_S = 10.0
+_GPU = ("index", "name", "pci.bus_id", "memory.used", "memory.total", "utilization.gpu")
+_PROCESS = ("gpu_bus_id", "pid", "used_memory", "process_name")
 
 
 def have() -> bool:
@@ -14,35 +18,55 @@ def have() -> bool:
 
 
 def gpus() -> Optional[List[Dict[str, Any]]]:
-    """[{"index","name","used_mb","total_mb","util"}]; util in percent, None where the GPU (MIG) does not tell."""
-    rows = _query("--query-gpu=index,name,memory.used,memory.total,utilization.gpu")
-    return None if rows is None else [_gpu(row) for row in rows if len(row) == 5]
+    """[{"index","name","bus","used_mb","total_mb","util"}]; util in percent, None where the GPU (MIG) does not tell."""
+    rows = _query("--query-gpu=", _GPU)
+    return [_gpu(row) for row in rows] if rows else None
+
+
+def with_processes(found: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The same, each with "processes": [{"pid","user","name","used_mb"}], or None where nvidia-smi does not tell.
+
+    pids are of nvidia-smi's own namespace; user and name are None where /proc does not show that pid.
+    """
+    rows = _query("--query-compute-apps=", _PROCESS)
+    if rows is None:
+        return [{**gpu, "processes": None} for gpu in found]
+    return [{**gpu, "processes": [_process(row) for row in rows if row[0] == gpu["bus"]]} for gpu in found]
 
 
 def compute_pids() -> Optional[Dict[int, int]]:
     """Used MiB by pid of every process on a GPU, in nvidia-smi's own pid namespace."""
-    rows = _query("--query-compute-apps=pid,used_memory")
+    rows = _query("--query-compute-apps=", _PROCESS)
     if rows is None:
         return None
     used: Dict[int, int] = {}
-    for row in rows:
-        pid = _int(row[0])
-        if pid is not None and len(row) == 2:
-            used[pid] = used.get(pid, 0) + (_int(row[1]) or 0)
+    for _, pid, mb, _ in rows:
+        number = _int(pid)
+        if number is not None:
+            used[number] = used.get(number, 0) + (_int(mb) or 0)
     return used
 
 
 def _gpu(row: List[str]) -> Dict[str, Any]:
-    index, name, used, total, util = row
-    return {"index": _int(index), "name": name, "used_mb": _int(used), "total_mb": _int(total), "util": _int(util)}
+    index, name, bus, used, total, util = row
+    numbers = {"used_mb": _int(used), "total_mb": _int(total), "util": _int(util)}
+    return {"index": _int(index), "name": name, "bus": bus, **numbers}
 
 
-def _query(what: str) -> Optional[List[List[str]]]:
+def _process(row: List[str]) -> Dict[str, Any]:
+    _, pid, used, name = row
+    number = _int(pid)
+    user = user_of(number) if number is not None else None
+    return {"pid": number, "user": user, "name": shown(name), "used_mb": _int(used)}
+
+
+def _query(what: str, fields: "tuple[str, ...]") -> Optional[List[List[str]]]:
+    """The whole rows of an answer; the last field may hold commas."""
     if not have():
         return None
     try:
         done = subprocess.run(
-            ["nvidia-smi", what, "--format=csv,noheader,nounits"],
+            ["nvidia-smi", what + ",".join(fields), "--format=csv,noheader,nounits"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -54,7 +78,8 @@ def _query(what: str) -> Optional[List[List[str]]]:
     if done.returncode != 0:
         return None
     lines = done.stdout.decode("utf-8", "replace").splitlines()
-    return [[cell.strip() for cell in line.split(",")] for line in lines if line.strip()]
+    rows = [[cell.strip() for cell in line.split(",", len(fields) - 1)] for line in lines if line.strip()]
+    return [row for row in rows if len(row) == len(fields)]
 
 
 def _int(text: str) -> Optional[int]:

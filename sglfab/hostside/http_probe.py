@@ -40,7 +40,7 @@ def request(request: Json, emit: Callable[[Json], None], stdin_closed: threading
     """One HTTP request to a port of this host."""
     port = request.get("port")
     if not isinstance(port, int) or not 0 < port < 65536:
-        raise HostError("port-invalid", "a port is a number from 1 to 65535", where=repr(port))
+        raise HostError("port-invalid", "a port is a number from 1 to 65535", where=repr(port), try_="--port 30000")
     answer = ask(
         request.get("method") or "GET",
         request["path"],

@@ -39,7 +39,8 @@ def find_root(given: Optional[str], pythonpath: str = "") -> str:
 def inside(root: str, relative: str) -> str:
     """The path of a file of the package. Raises HostError for one that leads out of it."""
     if relative.startswith("/") or ".." in relative.split("/") or not relative.endswith(".py"):
-        raise HostError("patch-path-invalid", "no path of a module inside sglang/", where=relative, exit_code=6)
+        what, example = "no path of a module inside sglang/", "srt/models/deepseek_v2.py"
+        raise HostError("patch-path-invalid", what, where=relative, try_=example, exit_code=6)
     return os.path.join(root, "sglang", relative)
 
 

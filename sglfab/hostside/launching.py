@@ -75,7 +75,9 @@ def _refuse_visible(secrets: Dict[str, str], request: Json) -> None:
     for target, value in secrets.items():
         if len(value) >= 8 and json.dumps(value)[1:-1] in text:
             what = "the value of the secret %s also stands in the plan, so it would be written to the host" % target
-            raise HostError("secret-in-plan", what, try_="take it out of args: and env: of the profile")
+            raise HostError(
+                "secret-in-plan", what, where="secrets." + target, try_="take it out of args: and env: of the profile"
+            )
 
 
 def _make_folder(state: str, run_id: str) -> str:
@@ -94,7 +96,8 @@ def _explain(error: OSError, folder: str) -> HostError:
     if error.errno in FULL_DISK:
         return disk_full(folder)
     what = "the server could not be started: %s" % (error.strerror or error)
-    return HostError("launch-failed", what, where=str(error.filename or folder), exit_code=1)
+    where = str(error.filename or folder)
+    return HostError("launch-failed", what, where=where, try_="ls -ld " + where, exit_code=1)
 
 
 def _probe_file(state: str, probe: Optional[Json]) -> Optional[str]:
@@ -178,7 +181,7 @@ def _start(order: Json) -> List[str]:
     if answer is None:
         _sweep(order["dir"])
         what = "the keeper ended without an answer"
-        raise HostError("launch-failed", what, where=_last_words(order["dir"]), exit_code=1)
+        raise HostError("launch-failed", what, where=_last_words(order["dir"]), try_="report this", exit_code=1)
     if "errno" in answer:
         raise OSError(answer["errno"], answer["what"], order["dir"])
     return warnings

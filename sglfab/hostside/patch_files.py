@@ -105,7 +105,8 @@ def _file(root: str, relative: str, hashes: Optional[Dict[str, str]]) -> Json:
     except FileNotFoundError:
         return shape
     except OSError as error:
-        raise HostError("patch-unreadable", "cannot read it: %s" % error.strerror, where=path, exit_code=6) from error
+        what = "cannot read it: %s" % error.strerror
+        raise HostError("patch-unreadable", what, where=path, try_="ls -l " + path, exit_code=6) from error
     status = os.stat(path)
     shape.update(
         text=_text(data),

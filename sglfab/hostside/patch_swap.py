@@ -68,9 +68,8 @@ class Swap:
             with open(path, "rb") as opened:
                 before = opened.read()
         except OSError as error:
-            raise HostError(
-                "patch-unreadable", "cannot read it: %s" % error.strerror, where=path, exit_code=6
-            ) from error
+            what = "cannot read it: %s" % error.strerror
+            raise HostError("patch-unreadable", what, where=path, try_="ls -l " + path, exit_code=6) from error
         found = hashlib.sha256(before).hexdigest()
         if found != file["expect_sha256"]:
             what = "it changed while we looked: sha256 %s, expected %s" % (found[:12], file["expect_sha256"][:12])

@@ -36,7 +36,9 @@ def prune(request: Dict[str, Any], emit: Emit, stdin_closed: threading.Event) ->
 
 def run_dir(state: str, run_id: str) -> str:
     if not _RUN_ID.fullmatch(run_id):
-        raise HostError("run-id-invalid", "a run id is letters, digits and . _ + - only", where=repr(run_id))
+        raise HostError(
+            "run-id-invalid", "a run id is letters, digits and . _ + - only", where=repr(run_id), try_="fab runs"
+        )
     return os.path.join(state, "runs", run_id)
 
 

@@ -87,9 +87,8 @@ def _target(request: Json) -> Target:
     if proc is None:
         raise HostError("pid-unknown", "no such process", where="pid %s" % request["pid"], try_="ps -ef | grep sglang")
     if request.get("start") not in (None, proc.start):
-        raise HostError(
-            "pid-reused", "that pid is another process now", where="pid %d: %s" % (proc.pid, shown(title(proc.pid)))
-        )
+        where = "pid %d: %s" % (proc.pid, shown(title(proc.pid)))
+        raise HostError("pid-reused", "that pid is another process now", where=where, try_="ps -ef | grep sglang")
     _refuse_ourselves(proc)
     ports = ports_of(proc.pid)
     return Target(Server(proc.ident), ports[0] if ports else None)
@@ -102,11 +101,9 @@ def _refuse_ourselves(proc: Proc) -> None:
         parent = look(pid)
         pid = parent.ppid if parent else 0
     if proc.pid in (1, pid):
-        raise HostError(
-            "pid-refused",
-            "that process carries this very command",
-            where="pid %d: %s" % (proc.pid, shown(title(proc.pid))),
-        )
+        where = "pid %d: %s" % (proc.pid, shown(title(proc.pid)))
+        what = "that process carries this very command"
+        raise HostError("pid-refused", what, where=where, try_="ps -ef | grep sglang")
 
 
 def _end(target: Target, grace_s: float, emit: Emit) -> None:

@@ -1,11 +1,11 @@
-"""GPU memory and use, every few seconds, where nvidia-smi is there."""
+"""GPU memory, use and users, every few seconds, where nvidia-smi is there."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any, Callable, Dict
 
-from sglfab.hostside.gpus import gpus, have
+from sglfab.hostside.gpus import gpus, have, with_processes
 
 _EVERY_S = 5.0
 
@@ -18,7 +18,7 @@ def watch_gpus(put: Callable[[str, Dict[str, Any]], None], closed: threading.Eve
     while not closed.is_set():
         found = gpus()
         if found is not None:
-            put("gpu", {"gpus": found})
+            put("gpu", {"gpus": with_processes(found)})
         elif not failing:
             put("gap", {"text": "gpu: nvidia-smi fails or does not answer"})
         failing = found is None

@@ -14,9 +14,10 @@ from sglfab.hostside.watch_subject import Subject
 
 Json = Dict[str, Any]
 Put = Callable[[str, Json], None]
-_EVERY_S = 1.0
+_JOURNAL_S = 5.0  # between looks into the journal: each starts a process
 _NEEDLE = re.compile(r"\boom[-_]kill:|\bout of memory\b|\bkilled process\b|\boom_reaper:|\bXid\b", re.IGNORECASE)
 _LINES_MAX = 50
+_PROC_PID_INIT_INO = 0xEFFFFFFC  # Linux include/uapi/linux/nsfs.h: the same on every host
 
 
 class KernelWatch:
@@ -28,20 +29,53 @@ class KernelWatch:
         self._counter = subject.oom or (oom_counter(subject.server.main.pid) if subject.server else None)
         self._told_kills = 0
         self._has_server = subject.server is not None
+        self._kmsg: Optional[Kmsg] = None
+        self._journal_due = threading.Event()
 
-    def run(self, closed: threading.Event) -> None:
-        source = _source()
-        if isinstance(source, str):
-            self._put("gap", {"text": source})
-        else:
-            self._put("kernel", {"lines": []})  # readable: from here on silence means that there is nothing
+    def start(self, closed: threading.Event) -> None:
+        """Say what can be read. Where only the journal can, it is asked in a thread of its own."""
         if self._counter is None and self._has_server:
             self._put("gap", {"text": "cgroup: no memory-kill counter is readable"})
+        try:
+            self._kmsg = Kmsg(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+        except OSError as error:
+            reason = str(error.strerror)
+            threading.Thread(target=self._follow_journal, args=(reason, closed), name="kernel", daemon=True).start()
+        else:
+            self._tell_readable()
+
+    def poll(self) -> None:
+        """A few reads, no process: cheap enough to be asked several times a second."""
+        if self._kmsg:
+            self.tell_lines(self._kmsg)
+        self.tell_kills()
+
+    def look(self) -> None:
+        """Before a death is told: what the kernel says up to now. `kernel` is put even when that is nothing."""
+        self.poll()
+        if self._kmsg:
+            self._put("kernel", {"lines": []})
+        else:
+            self._journal_due.set()
+
+    def _follow_journal(self, reason: str, closed: threading.Event) -> None:
+        journal = Journal()
+        if not journal.readable():
+            text = "dmesg: /dev/kmsg: %s; the journal shows no kernel lines either" % reason
+            self._put("gap", {"text": text})
+            return
+        self._tell_readable()
         while not closed.is_set():
-            if not isinstance(source, str):
-                self.tell_lines(source)
-            self.tell_kills()
-            closed.wait(_EVERY_S if not isinstance(source, Journal) else _EVERY_S * 5)
+            asked = self._journal_due.is_set()
+            self._journal_due.clear()
+            self.tell_lines(journal)
+            if asked:
+                self._put("kernel", {"lines": []})
+            self._journal_due.wait(_JOURNAL_S)
+
+    def _tell_readable(self) -> None:
+        """From here on silence means that there is nothing."""
+        self._put("kernel", {"lines": [], "same_pids": in_host_pid_namespace()})
 
     def tell_lines(self, source: "Kmsg | Journal") -> None:
         lines = [
@@ -61,15 +95,12 @@ class KernelWatch:
             self._put("kernel", {"oom_kill": growth})
 
 
-def _source() -> "Kmsg | Journal | str":
-    """The first way to the kernel log that works, or why there is none."""
+def in_host_pid_namespace() -> bool:
+    """Whether the kernel log names processes by the pids that /proc shows us: not so in most containers."""
     try:
-        return Kmsg(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
-    except OSError as error:
-        reason = error.strerror
-    return (
-        Journal() if Journal().readable() else "dmesg: /dev/kmsg: %s; the journal shows no kernel lines either" % reason
-    )
+        return os.readlink("/proc/self/ns/pid") == "pid:[%d]" % _PROC_PID_INIT_INO
+    except OSError:
+        return True
 
 
 class Kmsg:

@@ -103,6 +103,11 @@ class ProcessWatch:
             "processes", {"alive": [self._shape(proc) for proc in self._known.values()], "gone": self._gone + passing}
         )
 
+    def watched(self) -> List[Json]:
+        """{"pid","rank","role"} of the living processes without which there is no server."""
+        shapes = map(self._shape, self._known.values())
+        return [{k: one[k] for k in ("pid", "rank", "role")} for one in shapes if one["role"] in WATCHED]
+
     def _shape(self, proc: Proc) -> Json:
         text = self._titles[proc.pid]
         return {

@@ -1,25 +1,36 @@
-"""watch.jsonl: every observation of a wait, so that it can be judged again."""
+"""watch.jsonl: what a wait expected and every observation that it was told, so that it can be judged again."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import time
+import re
 from typing import Any, Dict, Optional, Sequence
+
+Json = Dict[str, Any]
+
+# SGLang prints its arguments as Python or as JSON; the key of an adopted server is not ours to know beforehand.
+_PRINTED = re.compile(r"""((?:api_key|password|hf_token)['"]?\s*[=:]\s*(['"]))((?:(?!\2).)+)""")
 
 
 class Recorder:
-    """Appends observations, each with `watch`, the id of its wait: waits at the same time mix in one file."""
+    """Appends observations, each with `watch`, the id of this connection: waits at the same time mix in one file."""
 
-    def __init__(self, run_dir: Optional[str], hide: Sequence[str] = ()) -> None:
-        """hide: secrets that the server may print; they do not get into a file of ours."""
+    def __init__(self, run_dir: Optional[str], wait: Json, hide: Sequence[str] = ()) -> None:
+        """wait: the first line's data; its `shift_s` is how long the wait had lasted when this connection began.
+
+        hide: secrets that the server may print; they do not get into a file of ours.
+        """
         self._fd: Optional[int] = None
         self._trouble: Optional[str] = None
-        self._watch = "%d-%d" % (time.time(), os.getpid())
+        self._watch = os.urandom(4).hex()
+        self._shift_s = float(wait.get("shift_s") or 0.0)
         self._hide = sorted((value for value in hide if value), key=len, reverse=True)
+        self._held = ""  # the end of the log so far, where it may be the beginning of a secret
         if run_dir:
             self._open(os.path.join(run_dir, "watch.jsonl"))
+            self._line({"t": 0.0, "kind": "wait", "data": wait})
 
     def _open(self, path: str) -> None:
         try:
@@ -27,22 +38,41 @@ class Recorder:
         except OSError as error:
             self._trouble = "record: %s" % error.strerror
 
-    def write(self, observation: Dict[str, Any]) -> Optional[str]:
+    def write(self, observation: Json) -> Optional[str]:
         """Append one; returns, once, why recording ended. Never raises."""
-        if self._fd is not None:
-            line = json.dumps({**self._hidden(observation), "watch": self._watch}, separators=(",", ":"))
-            self._append(line.encode("ascii") + b"\n")
+        self._line({**observation, "data": self._shown(observation["kind"], observation["data"])})
         trouble, self._trouble = self._trouble, None
         return trouble
 
-    def _hidden(self, observation: Dict[str, Any]) -> Dict[str, Any]:
-        """The log with as many stars as a secret has bytes: the offsets of what follows stay true."""
-        text = observation["data"].get("data") if observation["kind"] == "log" else None
-        if not text or not any(value in text for value in self._hide):
-            return observation
-        for value in self._hide:
-            text = text.replace(value, "*" * len(value.encode("utf-8", "surrogateescape")))
-        return {**observation, "data": {**observation["data"], "data": text}}
+    def _line(self, observation: Json) -> None:
+        if self._fd is None:
+            return
+        whole = {**observation, "t": round(observation["t"] + self._shift_s, 3), "watch": self._watch}
+        self._append(json.dumps(whole, separators=(",", ":")).encode("ascii") + b"\n")
+
+    def _shown(self, kind: str, data: Json) -> Json:
+        """The data without the secrets, which two pieces of the log may share."""
+        if kind == "log-reset":
+            self._held = ""
+        if kind != "log":
+            shown: Json = self._hidden(data)
+            return shown
+        text = _PRINTED.sub(lambda found: found[1] + _stars(found[3]), self._hidden(self._held + data["data"]))
+        offset = data["offset"] - _bytes(self._held)
+        end = len(text) - max((_begun(text, value) for value in self._hide), default=0)
+        self._held = text[end:]
+        return {**data, "offset": offset, "data": text[:end]}
+
+    def _hidden(self, value: Any) -> Any:
+        if not self._hide:
+            return value
+        if isinstance(value, str):
+            for secret in self._hide:
+                value = value.replace(secret, _stars(secret))
+            return value
+        if isinstance(value, dict):
+            return {key: self._hidden(inner) for key, inner in value.items()}
+        return [self._hidden(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
     def _append(self, line: bytes) -> None:
         assert self._fd is not None
@@ -57,3 +87,17 @@ class Recorder:
         if self._fd is not None:
             os.close(self._fd)
         self._fd = None
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def _stars(secret: str) -> str:
+    """As many as the secret has bytes: the offsets of what follows in a log stay true."""
+    return "*" * _bytes(secret)
+
+
+def _begun(text: str, secret: str) -> int:
+    """How many characters at the end of a text are the beginning of a secret, but not all of it."""
+    return next((n for n in range(min(len(secret) - 1, len(text)), 0, -1) if text.endswith(secret[:n])), 0)

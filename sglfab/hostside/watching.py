@@ -7,12 +7,15 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from sglfab.hostside.stdin import Stdin
 from sglfab.hostside.watch_gpu import watch_gpus
 from sglfab.hostside.watch_http import HttpWatch, Identity
 from sglfab.hostside.watch_kernel import KernelWatch
 from sglfab.hostside.watch_log import LogWatch
 from sglfab.hostside.watch_processes import ExitWatch, ProcessWatch
 from sglfab.hostside.watch_record import Recorder
+from sglfab.hostside.watch_shm import ShmWatch
+from sglfab.hostside.watch_stacks import StackWatch
 from sglfab.hostside.watch_subject import Subject, subject_of
 from sglfab.hostside.watch_trace import TraceWatch
 
@@ -21,7 +24,7 @@ Emit = Callable[[Json], None]
 Put = Callable[[str, Json], None]
 
 _TURN_S = 0.05
-LOG_S, ALIVE_S, EXIT_S, TRACE_S, KERNEL_S, TICK_S = 0.1, 0.2, 0.2, 0.5, 1.0, 1.0
+LOG_S, ALIVE_S, EXIT_S, TRACE_S, KERNEL_S, SHM_S, ASKED_S, TICK_S = 0.1, 0.2, 0.2, 0.5, 0.5, 0.5, 0.5, 1.0
 
 
 class Observations:
@@ -56,13 +59,14 @@ class Observations:
             self.put("gap", {"text": trouble})
 
 
-def watch(request: Json, emit: Emit, stdin_closed: threading.Event) -> Json:
-    """Observations of a run (`run_id`) or of any of `pid`, `port`, `log`.
+def watch(request: Json, emit: Emit, stdin_closed: Stdin) -> Json:
+    """Observations of a run (`run_id`) or of any of `pid`, `port`, `log`; `stacks` when the operator's side asks.
 
     Raises HostError run-unknown, pid-unknown, log-unreadable.
     """
     subject = subject_of(request)
-    recorder = Recorder(subject.run_dir if request.get("record") else None, request.get("hide") or ())
+    record = request.get("record")
+    recorder = Recorder(subject.run_dir if record else None, record or {}, request.get("hide") or ())
     seen = Observations(emit, recorder.write)
     seen.put("start", subject.start_data())
     for text in subject.gaps:
@@ -101,14 +105,25 @@ class Turn:
             self._work()
 
 
-def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -> List[Turn]:
+def _turns(subject: Subject, request: Json, put: Put, closed: Stdin) -> List[Turn]:
     log = LogWatch(subject.log, int(request.get("from_offset") or 0), put) if subject.log else None
+    kernel = KernelWatch(subject, put)
+    kernel.start(closed)
     turns = [Turn(LOG_S, log.poll, again=lambda: log.behind)] if log else []
+    turns.append(Turn(KERNEL_S, kernel.poll))
     if subject.server:
-        # What the server printed last is read before its end is told: the cause is judged before the consequence.
-        last_words, caught_up = (log.drain, lambda: not log.behind) if log else (_nothing, _yes)
+        caught_up = (lambda: not log.behind) if log else _yes
+
+        def last_words() -> None:
+            """Before an end is told, what was said of it until then: the cause is judged before the consequence."""
+            if log:
+                log.drain()
+            kernel.look()
+
         processes = ProcessWatch(subject.server, put, last_words)
         turns.append(Turn(ALIVE_S, processes.poll, only_if=caught_up))
+        stacks = StackWatch(subject.server.main.pid, put)
+        turns.append(Turn(ASKED_S, lambda: _answer(closed.asked(), processes, stacks)))
         if subject.run_dir:
             turns.append(Turn(EXIT_S, ExitWatch(subject.run_dir, put, last_words).poll, only_if=caught_up))
     if subject.run_dir and subject.patches:
@@ -116,14 +131,14 @@ def _turns(subject: Subject, request: Json, put: Put, closed: threading.Event) -
     if subject.port:
         _start_http(subject, request, put, closed)
     threading.Thread(target=watch_gpus, args=(put, closed), name="gpu", daemon=True).start()
-    kernel = KernelWatch(subject, put)
-    threading.Thread(target=kernel.run, args=(closed,), name="kernel", daemon=True).start()
+    turns.append(Turn(SHM_S, ShmWatch(subject.server.main.pid if subject.server else None, put).poll))
     turns.append(Turn(TICK_S, lambda: put("tick", {})))
     return turns
 
 
-def _nothing() -> None:
-    """There is no log to read first."""
+def _answer(asked: List[str], processes: ProcessWatch, stacks: StackWatch) -> None:
+    if "stacks" in asked:
+        stacks.take(processes.watched())
 
 
 def _yes() -> bool:

@@ -13,6 +13,9 @@ _JOURNAL = re.compile(
     r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) "
     r"[\w.-]+ (?P<ident>[\w.@:/()-]+?)(?:\[\d+\])?: ?"
 )
+_STAMP = re.compile(
+    r"^(?:(?:[A-Z][a-z]{2} [ \d]\d|\d{4}-\d\d-\d\d)[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?: |$)"
+)  # moreutils' ts, in its usual formats
 _DMESG = re.compile(r"^\[(?: *\d+\.\d{6}|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")
 _WRAPPERS = (
     re.compile(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{3,9}(?:Z|[+-]\d\d:?\d\d) (?:std(?:out|err) [FP] ?)?"),
@@ -26,6 +29,7 @@ _PREFIXED = re.compile(
     r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] |Traceback \(most recent call last\):|usage: |"
     r"  File \"|/\S+\.py:\d+: \w+Warning: )"
 )
+_OWN = ("[20", '  File "', "Traceback (most", "usage: ")  # what only the program prints: a stamp stands right before it
 _BARE_HEAD = re.compile(r"^(?: ?\d{1,4}: |[a-z0-9][a-z0-9.-]*(?: [›>:|])?(?: [a-z0-9][a-z0-9.-]*)?(?: ?[:>›|])? )$")
 
 
@@ -43,6 +47,7 @@ class Unwrapper:
 
     def __init__(self) -> None:
         self._heads: list[str] = []
+        self._stamped = False
 
     def unwrap(self, raw: bytes) -> Unwrapped:
         text = raw.decode("utf-8", "replace")
@@ -66,8 +71,13 @@ class Unwrapper:
     def _strip_one(self, text: str) -> tuple[str, bool]:
         if text[:1] in " \t" or text.startswith("[20"):
             return self._strip_learned(text), False
-        if found := _JOURNAL.match(text):
-            return text[found.end() :], found["ident"] == _KERNEL_IDENT
+        journal = _JOURNAL.match(text)
+        kernel = journal is not None and journal["ident"] == _KERNEL_IDENT
+        if not kernel and (found := _STAMP.match(text)) and (self._stamped or text.startswith(_OWN, found.end())):
+            self._stamped = True
+            return text[found.end() :], False
+        if journal:
+            return text[journal.end() :], kernel
         if found := _DMESG.match(text):
             return text[found.end() :], True
         for wrapper in _WRAPPERS:

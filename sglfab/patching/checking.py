@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sglfab.model import Json
@@ -37,11 +38,24 @@ class TapCheck:
         return {"tap": self.tap, "module": self.module, "state": self.state, "where": self.where, **lists}
 
 
-def check_set(texts: Mapping[str, str | None], patch_set: PatchSet, *, release: str) -> tuple[TapCheck, ...]:
-    """Each tap of the set. texts: the source of each of its files, None for one that the release does not have."""
+def check_set(
+    texts: Mapping[str, str | None], patch_set: PatchSet, *, release: str, modules: Sequence[str] = ()
+) -> tuple[TapCheck, ...]:
+    """Each tap of the set. texts: the source of each of its files, None for one that the release does not have.
+
+    modules: all files of the release, where they are known: the nearest to one that is not there.
+    """
     fitted = fit_set(texts, patch_set, release=release)
     broken = dict(_broken(texts, patch_set, fitted))
-    return tuple(_check(one, texts, broken.get(one.tap.module)) for one in fitted)
+    checked = (_check(one, texts, broken.get(one.tap.module)) for one in fitted)
+    return tuple(replace(c, nearest=_near(c.module, modules)) if texts[c.module] is None else c for c in checked)
+
+
+def _near(module: str, modules: Sequence[str]) -> tuple[str, ...]:
+    """Files of the same name, then of a like path."""
+    name = module.rpartition("/")[2]
+    same = [other for other in modules if other.rpartition("/")[2] == name]
+    return tuple(dict.fromkeys([*same, *difflib.get_close_matches(module, modules, n=3, cutoff=0.7)]))[:3]
 
 
 def _check(fitting: Fitting, texts: Mapping[str, str | None], broken: str | None) -> TapCheck:

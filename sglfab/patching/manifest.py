@@ -79,5 +79,6 @@ def manifest_from_json(shape: Mapping[str, Json] | None) -> Manifest | None:
         raise PatchError(
             "patch-manifest-unreadable",
             "the manifest of the patch is of another version of sglfab, or damaged",
-            try_="fab patch-status",
+            where="patches/ in the state folder of the host",
+            try_="unpatch with that version, or reinstall SGLang and remove the manifest",
         ) from None

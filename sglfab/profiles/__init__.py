@@ -58,6 +58,9 @@ def _summary(project: Project, name: str) -> Summary:
         profile = load(project, name)
     except InputError as why:
         return Summary(name, "", "", None, (), file, error=f"{why.what} ({why.where})" if why.where else why.what)
+    if not profile.args.get("model-path"):
+        no_model = f"no model (args.model-path); a part for others to extend is called _{name}"
+        return Summary(name, profile.description, "", None, profile.patches, file, error=f"{no_model} ({file})")
     tp = profile.args.get("tp-size", 1)
     return Summary(
         name=name,

@@ -134,7 +134,7 @@ def _port(tree: Table) -> tuple[int, Origin]:
     value = plain(node)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65535:
         what = f"the port must be a whole number from 1 to 65535, not {kind(node)}"
-        raise InputError("profile-bad-port", what, where=str(node.origin))
+        raise InputError("profile-bad-port", what, where=str(node.origin), try_=f"port: {DEFAULT_PORT}")
     return value, node.origin
 
 

@@ -49,17 +49,18 @@ def check(
     model: type[BaseModel] = schema.ProfileFile,
     must_be: Mapping[tuple[str, ...], str] = MUST_BE,
     inside: str = "a profile",
+    see: str = "see configs/profile.schema.json",
 ) -> None:
     """Raise InputError for the first thing (by line) that the model refuses, and say how many more there are.
 
-    must_be: what each place must hold, in words. inside: what the whole is called.
+    must_be: what each place must hold, in words. inside: what the whole is called. see: what shows a right one.
     """
     try:
         model.model_validate(plain(tree))
     except ValidationError as why:
         found = {_place(tree, e["loc"]): e["type"] for e in reversed(why.errors(include_url=False))}
         deepest = {path: type_ for path, type_ in found.items() if not _has_deeper(path, found)}
-        judge = _Judge(tree, model, must_be, inside)
+        judge = _Judge(tree, model, must_be, inside, see)
         errors = sorted((judge.error(path, type_) for path, type_ in deepest.items()), key=lambda pair: pair[0])
         raise _with_count(errors[0][1], len(errors) - 1) from None
 
@@ -92,6 +93,7 @@ class _Judge:
     model: type[BaseModel]
     must_be: Mapping[tuple[str, ...], str]
     inside: str
+    see: str
 
     def error(self, path: tuple[str | int, ...], type_: str) -> tuple[tuple[int, str], InputError]:
         node = at(self.tree, path) or self.tree
@@ -113,9 +115,9 @@ class _Judge:
             return InputError("profile-bad-name", what, where=where, try_="letters, digits and _")
         if isinstance(path[-1], int):
             what = f"an item of '{dotted(path[:-1])}' must be text, not {kind(node)}"
-            return InputError("profile-wrong-type", what, where=where)
+            return InputError("profile-wrong-type", what, where=where, try_="put it in quotes")
         what = f"'{dotted(path)}' must be {self._wanted(path)}, not {kind(node)}"
-        return InputError("profile-wrong-type", what, where=where, try_=_as_switch(node))
+        return InputError("profile-wrong-type", what, where=where, try_=_as_switch(node) or self.see)
 
     def _wanted(self, path: tuple[str | int, ...]) -> str:
         """The words for a place: of its exact path, else of the pattern that fits it."""

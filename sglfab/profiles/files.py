@@ -43,12 +43,18 @@ def locate(project: Project, name: str, where: str = "--profile") -> Path:
     path = project.typed(name) if is_path(name) else project.find("profiles", name)
     if path is not None and project.has(path):
         return path
-    if path is not None:
-        raise InputError("profile-unknown", f"no such file: {name}", where=where, try_="fab profiles")
-    near = difflib.get_close_matches(name, names(project), n=1, cutoff=0.4)
-    raise InputError(
-        "profile-unknown", f"there is no profile '{name}'", where=where, try_=near[0] if near else "fab profiles"
-    )
+    what = f"there is no profile '{name}'" if path is None else f"no such file: {name}"
+    raise InputError("profile-unknown", what, where=where, try_=_nearest(name, project) or "fab profiles")
+
+
+def _nearest(name: str, project: Project) -> str | None:
+    """The known name most like it, whatever its case; of a path, most like the file's."""
+    wanted = name.rstrip("/").rpartition("/")[2].lower()
+    for suffix in SUFFIXES:
+        wanted = wanted.removesuffix(suffix)
+    known = {known.lower(): known for known in names(project)}
+    near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
+    return known[near[0]] if near else None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from sglfab.profiles.yamltree import Leaf, Table, parse, plain
 from sglfab.project import Project
 
 FILE = "hosts.yaml"
+EXAMPLE = "see configs/hosts.example.yaml"
 
 
 class HostKeys(Strict):
@@ -68,11 +69,11 @@ def _entries(project: Project, path: Path) -> Iterator[HostEntry]:
         if isinstance(node, Leaf) and node.value is None:
             yield HostEntry(name)
         elif isinstance(node, Table):
-            check(node, HostKeys, MUST_BE, inside=f"host {name}")
+            check(node, HostKeys, MUST_BE, inside=f"host {name}", see=EXAMPLE)
             yield _entry(name, plain(node))
         else:
             what = f"host {name} must be a mapping of {', '.join(HostKeys.model_fields)}"
-            raise InputError("hosts-wrong-type", what, where=str(tree.keys[name]), try_="see hosts.example.yaml")
+            raise InputError("hosts-wrong-type", what, where=str(tree.keys[name]), try_=EXAMPLE)
 
 
 def _entry(name: str, keys: Mapping[str, str | int | None]) -> HostEntry:

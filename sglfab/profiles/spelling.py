@@ -137,7 +137,7 @@ def _check_limit(name: str, node: Node) -> None:
         node.value is None or node.text in ("unlimited", "hard") or node.text.isdecimal()
     ):
         what = f"'ulimits.{name}' must be a number, unlimited or hard, not {node.text}"
-        raise InputError("profile-wrong-type", what, where=str(node.origin))
+        raise InputError("profile-wrong-type", what, where=str(node.origin), try_=f"{name}: unlimited")
 
 
 def _allowances(wait: Table) -> Table:

@@ -15,6 +15,7 @@ import yaml
 from sglfab.errors import InputError
 from sglfab.model import Json, Origin
 
+EXAMPLES = "see configs/profiles for examples"
 MAX_VALUES = 100_000  # far above any profile; anchors that multiply themselves stop here
 
 
@@ -74,11 +75,10 @@ def parse(text: str, name: str) -> Table:
     """The tree of a file that must hold one mapping; `name` is how errors call it. Raises InputError with the line."""
     node = _compose(text, name, lambda mark: Origin(name, mark.line + 1))
     if node is None:
-        raise InputError("profile-empty", f"{name} is empty", where=name, try_="see configs/profiles for examples")
+        raise InputError("profile-empty", f"{name} is empty", where=name, try_=EXAMPLES)
     if not isinstance(node, Table):
-        raise InputError(
-            "profile-not-a-mapping", f"{name} must be a mapping of keys to values, not {kind(node)}", where=f"{name}:1"
-        )
+        what = f"{name} must be a mapping of keys to values, not {kind(node)}"
+        raise InputError("profile-not-a-mapping", what, where=f"{name}:1", try_=EXAMPLES)
     return node
 
 
@@ -94,15 +94,17 @@ def _compose(text: str, name: str, origin_at: Callable[[yaml.Mark], Origin]) -> 
     except yaml.MarkedYAMLError as why:
         raise _syntax_error(why, name, origin_at) from None
     except yaml.YAMLError as why:  # a character that YAML forbids
-        raise InputError("yaml-syntax", str(why).splitlines()[0], where=name) from None
+        what = str(why).splitlines()[0]
+        raise InputError("yaml-syntax", what, where=name, try_="write it as an escape in double quotes") from None
     except RecursionError:
-        raise InputError("yaml-syntax", "nested too deeply", where=name) from None
+        what = "nested too deeply"
+        raise InputError("yaml-syntax", what, where=name, try_="JSON text in quotes holds what is that deep") from None
 
 
 def _syntax_error(why: yaml.MarkedYAMLError, name: str, origin_at: Callable[[yaml.Mark], Origin]) -> InputError:
     mark = why.problem_mark or why.context_mark
     problem = why.problem or why.context or "not YAML"
-    what, try_ = problem, ""
+    what, try_ = problem, "check the quotes, brackets and indentation of the line, and of the one above"
     if "'\\t'" in problem:
         what, try_ = "a tab where YAML allows only spaces", "indent with spaces"
     elif "expected a single document" in (why.context or ""):
@@ -128,7 +130,8 @@ class _Builder:
         """origin: where the key stands; of a list item, where the item stands."""
         self.seen += 1
         if id(node) in self.open or self.seen > MAX_VALUES:
-            raise InputError("yaml-recursive", "an anchor that contains itself", where=str(origin))
+            what = "an anchor that contains itself"
+            raise InputError("yaml-recursive", what, where=str(origin), try_="write out what `*` stands for")
         self.open.add(id(node))
         try:
             return self._node(node, origin)
@@ -158,7 +161,8 @@ class _Builder:
         try:
             return convert[tag](node.value)
         except ValueError:
-            raise InputError("yaml-tag", f"'{node.value}' is no {tag}", where=str(origin)) from None
+            what = f"'{node.value}' is no {tag}"
+            raise InputError("yaml-tag", what, where=str(origin), try_=f"remove the !!{tag}") from None
 
     def _table(self, node: yaml.MappingNode, origin: Origin) -> Table:
         entries: dict[str, Node] = {}

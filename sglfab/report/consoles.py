@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from rich.console import Console
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would end the program here, with status 1; what a lost reader means is the task's to say."""
+        raise  # noqa: PLE0704 - Rich calls this while it handles the BrokenPipeError
+
+
 def answer_console() -> Console:
     """stdout: the answer."""
     return _console(stderr=False)
@@ -24,7 +30,17 @@ def _console(*, stderr: bool) -> Console:
     """
     plain = Console(stderr=stderr)
     interactive = plain.file.isatty() and not plain.is_dumb_terminal
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, force_interactive=interactive)
+    # A size of 0, as some CI runners and serial lines have it, means that it is not known.
+    unknown = 0 in plain.size
+    return _Console(
+        stderr=stderr,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        force_interactive=interactive,
+        width=80 if unknown else None,
+        height=25 if unknown else None,
+    )
 
 
 @dataclass(frozen=True)

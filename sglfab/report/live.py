@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -137,6 +137,7 @@ class LiveView:
 
     def _watched(self, view: WatchView) -> None:
         now_s = self._clock.now_s()
+        view = replace(view, http_detail=self._page.safe(view.http_detail))
         self._now = _Now(self._now.step, self._now.text, self._now.since_s, view, now_s)
         self._show()
         if not self._draws:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sglfab.report.consoles import Glyphs, glyphs, on_terminal
-from sglfab.report.printable import clean
+from sglfab.report.printable import clean, in_a_row
 from sglfab.report.redact import Redactor
 
 MAX_WIDTH = 110  # longer lines are hard to read, also where the terminal is wider
@@ -73,7 +73,7 @@ class Page:
             self._row(row, widths, indent)
 
     def _cell(self, cell: Words) -> Text:
-        return cell if isinstance(cell, Text) else self.text(cell)
+        return cell if isinstance(cell, Text) else self.text(in_a_row(cell))
 
     def _row(self, cells: Sequence[Text], widths: Sequence[int], indent: int) -> None:
         start = Text(" " * indent)

@@ -6,7 +6,7 @@ from sglfab.model import RankProgress, StageSpan, WatchView
 from sglfab.report.durations import spoken
 from sglfab.report.printable import cropped, one_line
 from sglfab.report.redact import Redactor
-from sglfab.report.stage_table import HEALTH
+from sglfab.report.stage_table import health
 from sglfab.report.stages import current_span, eta_text, slowest, stage_name
 
 LINE_LIMIT = 300  # characters of the last log line
@@ -60,9 +60,9 @@ def _progress(view: WatchView) -> str:
     rank = _shown_rank(view)
     if rank is not None:
         words += [rank.rank, rank.detail, "" if rank.progress is None else f"{rank.progress:.0%}"]
-    words += ["/health", HEALTH.get(view.http, view.http).partition(",")[0], f"({spoken(view.elapsed_s)})"]
+    words += [health(view), f"({spoken(view.elapsed_s)})"]
     span = current_span(view.timeline)
-    eta = eta_text(span) if span else ""
+    eta = eta_text(span, view.start_left_s) if span else ""
     return " ".join(word for word in words if word) + (f", {eta}" if eta else "")
 
 
@@ -76,7 +76,7 @@ def _shown_rank(view: WatchView) -> RankProgress | None:
 def _key(view: WatchView) -> object:
     rank = _shown_rank(view)
     step = None if rank is None or rank.progress is None else (rank.stage, rank.draft, int(rank.progress / STEP + 1e-9))
-    return view.stage, view.draft, view.http, step
+    return view.stage, view.draft, view.http, view.http_detail, step
 
 
 def _moving(view: WatchView) -> tuple[tuple[RankProgress, ...], tuple[StageSpan, ...]]:

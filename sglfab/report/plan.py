@@ -14,6 +14,7 @@ from rich.text import Text
 from sglfab.model import Plan, SecretSource
 from sglfab.report.command import command_lines
 from sglfab.report.page import Page
+from sglfab.report.printable import in_a_row
 from sglfab.report.redact import MASK, Redactor
 from sglfab.report.secret_names import holds_secret
 
@@ -72,7 +73,7 @@ def print_render(
 
 
 def _value(row: Row) -> str:
-    return MASK if holds_secret(row.name, row.value) else row.value
+    return MASK if holds_secret(row.name, row.value) else in_a_row(row.value)
 
 
 def _rows(page: Page, title: str, rows: Sequence[tuple[str, str, str]], *, in_columns: bool) -> None:
@@ -130,7 +131,7 @@ def _command(page: Page, argv: Sequence[str]) -> None:
 
 
 def _settings(page: Page, plan: Plan) -> None:
-    page.block("Environment", [f"{name}={value}" for name, value in plan.env])
+    page.block("Environment", [f"{name}={in_a_row(value)}" for name, value in plan.env])
     page.block("Before the server", [*([f"cd {plan.cwd}"] if plan.cwd else []), *plan.setup])
     page.block("Limits", [f"{name}={value}" for name, value in plan.ulimits])
     page.block("Secrets", [f"{secret.target}, from {_source(secret)}" for secret in plan.secrets])

@@ -22,6 +22,11 @@ def one_line(text: str) -> str:
     return " ".join(clean(last).split("\n")).strip()
 
 
+def in_a_row(text: str) -> str:
+    """On one line of a table, with every line end of it to be seen."""
+    return text.replace("\r\n", "\\r\\n").replace("\n", "\\n")
+
+
 def cropped(text: str, limit: int) -> str:
     """At most `limit` characters, and how many are left out."""
     if len(text) <= limit:

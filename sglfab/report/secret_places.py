@@ -28,6 +28,8 @@ _VALUE = re.compile(
 )
 _CLOSING = ",;)]}>\"'\\"
 _PROSE = re.compile(r"to|is|and|or|for|with|was|must|flag|option|argument|requires?|instead|when|if|in|the")
+# What follows the path of a file that is called like a secret: its line, or why it cannot be read.
+_OF_A_FILE = re.compile(r"\d{1,5}(?::\d+)*:?|\[Errno|it|No|Is|Not|Permission")
 # argparse takes every unambiguous beginning of a flag.
 _SHORT_FLAG = re.compile(r"(?<![\w\-])(--(?:api|admin)(?:-[a-z\-]*)?(?:=|[ \t]+))(?!-)(\S+)")
 _AUTHORIZATION = re.compile(
@@ -47,6 +49,7 @@ class _Place:
     """A name and what stands between it and its value, which begins at `value_at`."""
 
     name: str
+    in_path: bool
     quoted: bool
     sep: str
     value_at: int
@@ -94,7 +97,8 @@ def _place(text: str, word: re.Match[str]) -> _Place | None:
     if after is None or before is None:
         return None
     sep = after["sep"].strip().removesuffix("b").rstrip()
-    return _Place(before[0] + word[0], bool(after["quote"]), sep, after.end())
+    in_path = text[max(0, before.start() - 1) : before.start()] == "/"
+    return _Place(before[0] + word[0], in_path, bool(after["quote"]), sep, after.end())
 
 
 def _secret_span(place: _Place, value: re.Match[str]) -> tuple[int, int]:
@@ -123,7 +127,8 @@ def _separates(place: _Place, kind: str, text: str) -> bool:
         case "":
             return is_flag and not text.startswith("-") and not _PROSE.fullmatch(text)
         case ":":
-            return place.quoted or not is_flag  # not: "argument --api-key: expected one argument"
+            of_a_file = place.in_path and _OF_A_FILE.fullmatch(text)
+            return place.quoted or not (is_flag or of_a_file)  # not: "argument --api-key: expected one argument"
     return True
 
 

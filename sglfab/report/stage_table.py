@@ -43,10 +43,16 @@ def table(view: WatchView, *, redactor: Redactor, signs: Glyphs, width: int, hei
 
 def headline(view: WatchView, elapsed_s: float, signs: Glyphs) -> Text:
     """`load-weights · 3m20s · /health refused · 9 processes`."""
-    parts = [spoken(int(elapsed_s)), f"/health {HEALTH.get(view.http, view.http)}"]
+    parts = [spoken(int(elapsed_s)), health(view)]
     if view.alive is not None:
         parts.append(f"{view.alive} process{'' if view.alive == 1 else 'es'} alive")
     return Text(stage_name(view.stage, view.draft), style="bold") + Text(signs.dot + signs.dot.join(parts))
+
+
+def health(view: WatchView) -> str:
+    """`/health refused`, `/health an unexpected answer (HTTP 404)`."""
+    detail = one_line(view.http_detail)
+    return f"/health {HEALTH.get(view.http, view.http)}" + (f" ({detail})" if detail else "")
 
 
 def bar(progress: float | None, signs: Glyphs, width: int = BAR_WIDTH) -> Text:
@@ -102,7 +108,7 @@ def _span_text(span: StageSpan) -> str:
 
 def _left(view: WatchView) -> Text | None:
     span = current_span(view.timeline)
-    words = eta_text(span) if span else ""
+    words = eta_text(span, view.start_left_s) if span else ""
     return Text("left  " + words, style="dim") if words else None
 
 

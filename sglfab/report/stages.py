@@ -26,12 +26,13 @@ def stage_name(stage: str, draft: bool) -> str:
     return f"{stage} (draft)" if draft else stage
 
 
-def eta_text(span: StageSpan) -> str:
-    """`about 2m10s left, from former runs`, or ""."""
+def eta_text(span: StageSpan, start_left_s: float | None = None) -> str:
+    """`about 2m10s left, from former runs; ready in about 5m`, or "". start_left_s: of the whole start."""
     if span.eta_s is None:
         return ""
     source = _SOURCES.get(span.eta_from or "", "")
-    return f"about {spoken(span.eta_s)} left" + (f", {source}" if source else "")
+    ready = "" if start_left_s is None else f"; ready in about {spoken(round(start_left_s))}"
+    return f"about {spoken(round(span.eta_s))} left" + (f", {source}" if source else "") + ready
 
 
 def current_span(timeline: Sequence[StageSpan]) -> StageSpan | None:

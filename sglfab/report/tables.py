@@ -12,6 +12,7 @@ from rich.text import Text
 from sglfab.model import Check, Json, PatchedFile
 from sglfab.report.durations import moment
 from sglfab.report.page import Page
+from sglfab.report.printable import in_a_row
 from sglfab.report.redact import Redactor
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _described(page: Page, row: Summary) -> Text:
         return Text("error: ", style="red") + page.text(row.error)
     details = " · ".join(part for part in (row.model, ", ".join(row.patches), row.file) if part)
     between = ("\n" if page.wraps else "  ") if row.description else ""  # elsewhere one line a profile, for grep
-    return page.text(row.description + between) + page.text(details, "dim")
+    return page.text(in_a_row(row.description.strip()) + between) + page.text(details, "dim")
 
 
 def print_runs(runs: Sequence[Mapping[str, Json]], *, console: Console, redactor: Redactor | None = None) -> None:
@@ -81,13 +82,18 @@ def _ended(exit_status: Mapping[str, Json] | None) -> str:
 
 
 def print_status(
-    rows: Sequence[StatusRow], *, console: Console, host: str = "", redactor: Redactor | None = None
+    rows: Sequence[StatusRow],
+    *,
+    console: Console,
+    host: str = "",
+    wanted: str = "",
+    redactor: Redactor | None = None,
 ) -> None:
-    """A short verdict for every live run."""
+    """A short verdict for every live run. wanted: the flags that chose among them."""
     page = Page(console, redactor)
     at = f" on {host}" if host else ""
     if not rows:
-        page.line(f"no live run of ours{at}")
+        page.line(f"no live run of ours{at}" + (f" for {wanted}; all runs: fab runs" if wanted else ""))
     for row in rows:
         word, style = _HEALTH.get(row.health, (f"/health: {row.health}", "yellow"))
         page.line(Text(word, style=f"bold {style}") + page.text(f": {row.run}{at}"), hang=2)

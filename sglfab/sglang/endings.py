@@ -41,6 +41,7 @@ ENDINGS: tuple[Ending, ...] = (
     _ending("crash", "Segmentation fault", r"(?:^|\s)Segmentation fault(?: \(core dumped\))?"),
     _ending("crash", "Segfault encountered", r"^!+ Segfault encountered !+"),
     _ending("crash", "atchdog timeout (", r"^(?:\w+ )?[Ww]atchdog timeout \((?!.*soft=True)"),
+    _ending("kill", "Killed process", r"^(?:Out of memory|Memory cgroup out of memory): Killed process \d+ \(sglang::"),
     _ending("kill", "Killed", r"^(?:\S+: line \d+: +\d+ )?Killed(?:\s|$)"),
     _ending("stop", "SIGTERM received", r"^SIGTERM received"),
     _ending("stop", "Signal SIGTERM received", r"^Signal SIGTERM received"),

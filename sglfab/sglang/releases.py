@@ -20,7 +20,7 @@ def parse(text: str) -> Version:
             "bad-release",
             f"'{text}' is not a release of SGLang",
             where="--release",
-            try_="a number such as 0.5.12 or 0.5.12.post1",
+            try_="--release 0.5.12, or one such as 0.5.12.post1",
         ) from None
 
 
@@ -31,6 +31,17 @@ def in_order(releases: Iterable[str]) -> tuple[str, ...]:
 def newest_known(project: Project) -> str:
     """The newest release whose flags were read (configs/sglang/flags.json)."""
     return str(project.sglang_facts("flags")["releases"][-1])
+
+
+def asked(project: Project, text: str) -> str:
+    """The release that an operator typed, as SGLang spells it. Raises InputError for one before the oldest known:
+    against the flags of another generation half of a profile would be called wrong."""
+    version = parse(text)
+    oldest = str(project.sglang_facts("flags")["releases"][0])
+    if version < parse(oldest):
+        what = f"SGLang {version} is older than every release that fab knows ({oldest} to {newest_known(project)})"
+        raise InputError("release-unknown", what, where="--release", try_=f"--release {oldest}")
+    return str(version)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ MARKERS: tuple[Marker, ...] = (
     Marker("Uvicorn running on", "warmup", "at"),
     Marker("The server is fired up and ready to roll!", "serving", "at", pattern=r"^The server is fired up"),
 )
+PROBED = b'"GET /health'  # the web server's line about a probe, ours or anybody's: no sign of progress
 READY = "The server is fired up and ready to roll!"
 BARS: tuple[tuple[str, str], ...] = (
     ("Loading", "load-weights"),

@@ -29,7 +29,7 @@ SEED = (
     'echo "Server ready after ${{i}}0s"; exit 0; fi; echo "Waiting... ${{i}}0s"; sleep 1; done; exit 1'
 )
 STATUS = (
-    "for i in $(seq 1 60); do "
+    "for i in $(seq 1 600); do "
     "if [ \"$(curl -s -o /dev/null -w '%{{http_code}}' http://localhost:{port}/health)\" = 200 ]; "
     "then echo ready; exit 0; fi; sleep 1; done; exit 1"
 )
@@ -149,7 +149,7 @@ def crash_delays(profile: str, fab: Fab) -> Delays:
     finally:
         for waiter in racing.values():
             waiter.end()
-        fab("stop", "--run", run)
+        fab("stop", "--run", run, "--grace", "1")
 
 
 def _delay(waiter: Waiter, since: float | None, right: int = 0) -> float | None:

@@ -41,6 +41,10 @@ class Stream(Iterator[Json]):
         self._reply = message["reply"]
         raise StopIteration
 
+    def ask(self, what: str) -> None:
+        """Ask the running operation for something more. Raises ChannelLost."""
+        self._talk.send({"ask": what})
+
     @property
     def reply(self) -> Json:
         """The operation's reply; events that nobody asked for until now are let pass. Raises as `next_event`."""

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from sglfab.errors import InputError, SglfabError
 from sglfab.flows import patch as patch_flow
-from sglfab.flows import patch_check, patch_hosts
+from sglfab.flows import patch_check, patch_hosts, wheels
 from sglfab.flows.launch import site_of
 from sglfab.flows.patch_draft import draft_of
 from sglfab.flows.patch_plugin import preview_plugin
 from sglfab.model import Profile
 
 from ..answers import installs as answers
-from ..desk import Answer, Desk, Seat
+from ..desk import Answer, Desk, Seat, say_line
 
 T = TypeVar("T")
 
@@ -80,6 +80,8 @@ def check_release(desk: Desk, names: list[str], release: str, sglang_path: str |
     if sglang_path:
         what = "a release or a folder: which one is to be checked?"
         raise InputError("release-or-folder", what, where="--release, --sglang-path", try_="leave one of them out")
+    if not wheels.is_kept(release):
+        say_line(f"fetching the wheel of SGLang {release} with pip, once", err=True)
     return answers.checked(patch_check.check_release(desk.project, names, release), None)
 
 

@@ -16,6 +16,7 @@ from sglfab.model import Json, SecretSource
 
 from ..answers import life as answers
 from ..desk import Answer, Seat
+from ..pipes import deliver
 
 DEFAULT_GRACE_S = 30.0
 
@@ -55,11 +56,11 @@ def ask(what: str, cmdline: str, *, yes: bool) -> None:
         raise InputError("not-confirmed", f"{what}: nobody to ask, this is no terminal", where="--pid", try_="--yes")
     print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InputError("not-confirmed", f"{what}: not confirmed", where="--pid")
+        raise InputError("not-confirmed", f"{what}: not confirmed", where="--pid", try_="answer y, or --yes")
 
 
 def status(seat: Seat, wanted: Wanted) -> Answer:
-    return answers.status(status_flow.status(seat.host, wanted), seat.host.label)
+    return answers.status(status_flow.status(seat.host, wanted), seat.host.label, wanted)
 
 
 def runs(seat: Seat) -> Answer:
@@ -80,9 +81,13 @@ def hide_secrets_of(seat: Seat, run: Json) -> None:
 def logs(seat: Seat, wanted: Wanted, *, follow: bool, trace: bool, lines: int) -> Answer:
     run = run_flow.choose(seat.host, wanted, dead_ok=True)
     hide_secrets_of(seat, run)
-    try:
+
+    def show() -> None:
         for text in log_flow.lines(seat.host, run["id"], trace=trace, count=lines, follow=follow):
             print(seat.desk.redactor.text(text), flush=True)
+
+    try:
+        deliver(show)
     except KeyboardInterrupt:
         return answers.unfollowed()
     return Answer({})

@@ -6,15 +6,17 @@ import os
 from dataclasses import replace
 
 from sglfab.diagnosis import catalogue
+from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.errors import InputError
-from sglfab.flows import history, judging
+from sglfab.flows import history, judging, replaying
 from sglfab.flows import runs as run_flow
 from sglfab.flows.foreign import Foreign, completed
 from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
 from sglfab.model import WaitSettings
+from sglfab.report.secret_forms import written_forms
 
-from .. import edge
+from .. import commandline
 from ..answers import verdicts as answers
 from ..desk import Answer, Desk, Seat
 from .life import ask, hide_secrets_of
@@ -34,7 +36,7 @@ def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
             run,
             catalogue.load(seat.project),
             api_key=key,
-            hide=seat.desk.hidden,
+            hide=sorted(form for value in seat.desk.hidden for form in written_forms(value)),
             deadline_s=deadline_s,
             former=history.former(run, runs),
             report=seat.report,
@@ -89,14 +91,38 @@ def _adopt(seat: Seat, foreign: Foreign, deadline_s: float | None) -> Answer:
     return wait_run(seat, Wanted(run=run["id"]), deadline_s=deadline_s)
 
 
-def diagnose(desk: Desk, path: str | None) -> None:
-    if not path:
-        raise InputError("no-log", "which log?", where="--log", try_="fab diagnose --log FILE")
+def diagnose(desk: Desk, *, log: str | None, replay: str | None, at: str | None) -> None:
+    if bool(log) == bool(replay):
+        what = "--log and --replay are two ways: say one" if log else "which log, or which recorded wait?"
+        try_ = "fab diagnose --log FILE, or fab diagnose --replay RUN"
+        raise InputError("two-sources" if log else "no-log", what, where="--log", try_=try_)
+    if at is not None and not replay:
+        raise InputError("at-needs-replay", "--at is a moment of a recorded wait", where="--at", try_="--replay RUN")
     known = catalogue.load(desk.project)
-    if edge.cli_hosts(desk.c):
-        desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, path, seat.host), log=path))
+    if replay:
+        _replay(desk, known, replay, desk.seconds(at, "--at", zero=True))
+    elif commandline.cli_hosts(desk.c):
+        desk.each_host(lambda seat: answers.verdict(seat, judging.diagnose_file(known, log, seat.host), log=log))
     else:
-        desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, path, None), log=path))
+        desk.say(answers.offline_verdict(desk, judging.diagnose_file(known, log, None), log=log))
+
+
+def _replay(desk: Desk, known: Catalogue, word: str, at_s: float | None) -> None:
+    record = None if commandline.cli_hosts(desk.c) else replaying.local_record(word)
+    if record:
+        desk.say(answers.offline_verdict(desk, replaying.judged_again(known, record, at_s=at_s), log=None))
+    else:
+        desk.each_host(lambda seat: _replay_on(seat, known, word, at_s))
+
+
+def _replay_on(seat: Seat, known: Catalogue, word: str, at_s: float | None) -> Answer:
+    if replaying.is_path(word):
+        record = replaying.record_on(seat.host, word)
+        return answers.verdict(seat, replaying.judged_again(known, record, at_s=at_s), log=None)
+    runs = run_flow.all_runs(seat.host)
+    record = replaying.record_of(seat.host, runs, word)
+    verdict = replaying.judged_again(known, record, at_s=at_s)
+    return answers.verdict(seat, verdict, log=record.run.get("log"), changed=history.changed(record.run, runs))
 
 
 def explain(desk: Desk, code: str | None) -> None:

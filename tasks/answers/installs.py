@@ -25,8 +25,10 @@ def fits_as_plugin(seen: PluginPreview, host: str, launch: str) -> Answer:
 
 def dry_patch(seen: Preview, host: str) -> Answer:
     """The diff that --dry-run shows."""
-    payload = {"schema": SCHEMA, "host": host, "dry_run": True, "files": list(seen.changes), "diff": seen.diff}
-    return Answer(payload, show=lambda: say_line(f"{seen.diff}dry run: {seen.summary}; nothing was changed"))
+    listed = {"files": list(seen.changes), "notes": list(seen.notes)}
+    payload = {"schema": SCHEMA, "host": host, "dry_run": True, **listed, "diff": seen.diff}
+    text = "\n".join([f"{seen.diff}dry run: {seen.summary}; nothing was changed", *seen.notes])
+    return Answer(payload, show=lambda: say_line(text))
 
 
 def patch_status(found: PatchStatus, host: str) -> Answer:

@@ -36,9 +36,11 @@ def stopped(reply: Json, what: str) -> Answer:
     return Answer(payload, ExitCode.STUCK if failed else ExitCode.OK, lambda: say_line(told(what, reply)))
 
 
-def status(rows: Sequence[StatusRow], host: str) -> Answer:
+def status(rows: Sequence[StatusRow], host: str, wanted: Wanted) -> Answer:
     payload = {"schema": SCHEMA, "host": host, "runs": [asdict(row) for row in rows]}
-    return Answer(payload, show=lambda: tables.print_status(rows, console=answer_console(), host=host))
+    return Answer(
+        payload, show=lambda: tables.print_status(rows, console=answer_console(), host=host, wanted=str(wanted))
+    )
 
 
 def runs(found: Sequence[Json], host: str) -> Answer:

@@ -43,10 +43,12 @@ def _check(check: Check) -> Json:
 
 
 def preflight(prepared: Prepared, host: str, *, takeover: bool) -> Answer:
-    """Every check; exit 10 when one of them is a blocker."""
+    """Every check; exit 10 when one of them is a blocker, and then the error that a launch would end with."""
     checks = prepared.readiness.checks
     blocked = refusal(prepared.readiness, takeover=takeover)
-    payload = {"schema": SCHEMA, "host": host, "profile": prepared.plan.profile, "checks": [_check(c) for c in checks]}
+    named = {"schema": SCHEMA, "verdict": None, "host": host, "profile": prepared.plan.profile}
+    error = {"error": blocked.to_json()} if blocked else {}
+    payload = {**named, **error, "checks": [_check(c) for c in checks]}
     code = ExitCode.PREFLIGHT if blocked else ExitCode.OK
     return Answer(payload, code, lambda: tables.print_checks(checks, console=answer_console()))
 

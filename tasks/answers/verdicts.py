@@ -42,7 +42,7 @@ def verdict(seat: Seat, found: Verdict, *, log: str | None, changed: Sequence[st
     return _verdict(seat.desk, found, log=log, next_command=next_command(found, seat), changed=changed)
 
 
-def offline_verdict(desk: Desk, found: Verdict, *, log: str) -> Answer:
+def offline_verdict(desk: Desk, found: Verdict, *, log: str | None) -> Answer:
     return _verdict(desk, found, log=log, next_command=_explain(found), changed=())
 
 

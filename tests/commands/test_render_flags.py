@@ -93,7 +93,8 @@ WRONG = {
     ),
     "text for a number": Wrong("tp-size: eight", "flag-wrong-type", "a whole number, not 'eight'"),
     "a fraction for a whole number": Wrong("tp-size: 1.5", "flag-wrong-type", "not '1.5'"),
-    "no whole ranks": Wrong("tp-size: 0", "flag-wrong-type", "above 0"),
+    "no whole ranks": Wrong("tp-size: 0", "flag-wrong-type", "from 1 to 4096"),
+    "more ranks than there are": Wrong("tp-size: 99999999999999999999", "flag-wrong-type", "from 1 to 4096"),
     "a switch for a number": Wrong("tp-size: true", "flag-wrong-type", "not 'true'"),
     "text for a fraction": Wrong("mem-fraction-static: most", "flag-wrong-type", "a number"),
     "a size of words": Wrong("max-total-tokens: 4 k", "flag-wrong-type", "4k"),
@@ -132,6 +133,7 @@ def test_refused(plan, case: Wrong) -> None:
     assert error.code == case.code
     assert error.where.startswith("profiles/p.yaml:")
     assert case.says in error.what
+    assert error.try_
     assert case.try_ in error.try_
 
 

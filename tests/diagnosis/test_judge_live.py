@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,85 @@ def test_an_unknown_owner_of_the_port_is_a_gap() -> None:
     assert any("socket" in gap for gap in wait.at(7.1).gaps)
 
 
+BARE = (
+    'Traceback (most recent call last):\n  File "/x/sglang/srt/a.py", line 1, in b\n    c()\nRuntimeError: who knows\n'
+)
+ALIVE = "[2026-12-01 10:00:00 TP0] Decode batch, #running-req: 1, #token: 1, token usage: 0.01\n"
+
+
+def log_alone(text: str, **start: Any) -> Wait:
+    return Wait().start(**{"main": None, "port": None, "started_wall": None, **start}).log(0.1, text)
+
+
+ENDED = {
+    "a bare traceback": (lambda: log_alone(BARE), 6, "crashed"),
+    "a bare traceback a moment ago": (lambda: log_alone(BARE), 3, "loading"),
+    "a traceback that was survived": (lambda: log_alone(BARE + ALIVE), 60, "loading"),
+    "one after which something is written again and again": (lambda: log_alone(BARE).log(58, "x\n"), 60, "loading"),
+    "a bare traceback, and nobody listens": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "refused"),
+        6,
+        "crashed",
+    ),
+    "a bare traceback of a server that answers": (
+        lambda: log_alone(BARE, port=1).http(1, "health", "503"),
+        60,
+        "loading",
+    ),
+    "a bare traceback of a process that lives": (lambda: log_alone(BARE, main=1).alive(1, 1), 60, "loading"),
+}
+
+
+@pytest.mark.parametrize(("wait", "now", "says"), ENDED.values(), ids=ENDED.keys())
+def test_a_log_that_ends_in_a_traceback(wait: Callable[[], Wait], now: float, says: str) -> None:
+    assert wait().says(now) == says
+
+
+def test_a_log_alone_that_shows_a_server_at_fault_is_degraded() -> None:
+    text = (ROOT / "tests" / "cases" / "dev" / "d024-accept-100" / "server.log").read_text()
+    verdict = log_alone(text).at(10)
+    assert (verdict.verdict, verdict.primary.id) == ("degraded", "spec.low_accept")
+
+
+MODEL_INFO = {"model_path": "/m", "tokenizer_path": "/m", "is_generation": True}
+
+
+def test_a_model_info_of_sglang_tells_whose_server_it_is() -> None:
+    wait = Wait().start().http(6, "health", "200", ours=None).http(6.1, "model_info", "200", ours=None, body=MODEL_INFO)
+    verdict = wait.http(7, "generate", "200", ours=None).at(7.1)
+    assert (verdict.verdict, verdict.gaps) == ("ready", ())
+
+
+STRANGERS = {
+    "a file server": ({"text": "ok"}, 200, 501, "unreachable"),
+    "one without the path": (None, 404, 404, "unreachable"),
+    "one without the method": ({"text": "<html>"}, 200, 405, "unreachable"),
+    "SGLang whose scheduler is away": (MODEL_INFO, 200, 500, "loading"),
+    "SGLang that wants a key": (None, 401, 401, "ready"),
+    "a gateway without a backend": (None, 502, 502, "loading"),
+    "a gateway that knows one path": (MODEL_INFO, 200, 404, "loading"),
+    "a stranger that generates": ({"text": "ok"}, 200, 200, "ready"),
+}
+
+
+@pytest.mark.parametrize(("body", "info", "generate", "says"), STRANGERS.values(), ids=STRANGERS.keys())
+@pytest.mark.parametrize("ours", [True, None])
+def test_what_answers_and_is_no_sglang_is_not_waited_for(ours, body, info, generate, says) -> None:
+    wait = Wait().start().http(6, "health", "200", ours=ours, status=200)
+    wait.http(6.1, "model_info", "other", ours=ours, status=info, body=body)
+    state = str(generate) if generate in (200, 503) else "other"
+    assert wait.http(6.2, "generate", state, ours=ours, status=generate).says(7) == says
+
+
+def test_what_hinders_is_in_the_view() -> None:
+    wait = Wait().start().http(1, "health", "other", ours=None, status=404)
+    assert wait.judge.view(1).http_detail == "HTTP 404"
+    assert wait.http(2, "health", "other", ours=None, detail="no such name").judge.view(2).http_detail == "no such name"
+    assert wait.http(3, "health", "refused", detail="nobody listens").judge.view(3).http_detail == ""
+    wait.http(4, "health", "200", status=200).http(5, "generate", "other", status=500)
+    assert wait.judge.view(5).http_detail == "one token: 500"
+
+
 @pytest.mark.parametrize("state", ["refused", "503", "timeout", "other"])
 def test_no_other_http_state_is_ready(state: str) -> None:
     wait = Wait().start().alive(0.1, 1, 2, 3, 4).http(6, "health", state).http(6.5, "generate", state)
@@ -170,27 +250,6 @@ def test_kill_9_of_a_scheduler_that_the_log_reports() -> None:
     assert any("OOM killer" in gap for gap in verdict.gaps)
 
 
-def test_kill_9_with_a_readable_kernel_log_without_oom_is_unknown() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).see(0.2, "kernel", lines=[]).log(5, real_log("kill_scheduler"))
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.category == "unknown"
-    assert any("OOM killer" in text for text in verdict.ruled_out)
-
-
-def test_kill_9_with_the_kernels_oom_line_is_the_oom_killer() -> None:
-    line = "Out of memory: Killed process 2 (sglang::schedul) total-vm:1kB"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", lines=[line])
-    verdict = wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3)
-    assert verdict.primary.id == "host.oom_killer"
-    assert verdict.primary.confidence == "high"
-    assert verdict.primary.evidence[0].source == "kernel"
-
-
-def test_the_cgroup_counter_proves_it_too() -> None:
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(5, real_log("kill_scheduler")).see(5.1, "kernel", oom_kill=1)
-    assert wait.alive(5.2, 1, 3, 4, gone=(2,)).at(6.3).primary.confidence == "high"
-
-
 def test_the_launcher_killed_with_9_is_a_crash_that_the_log_cannot_show() -> None:
     wait = serving().alive(9, 2, 3, 4, gone=(1,)).see(9, "exit", code=-9, signal="SIGKILL")
     verdict = wait.at(9.4)
@@ -243,26 +302,56 @@ def test_a_busy_rank_behind_a_slow_health_is_not_stuck() -> None:
     assert wait.says(33.6) != "stuck"
 
 
-def quiet_start(minutes: int, *, busy: bool) -> list[str]:
-    """Verdicts, one every 10 s, of a load that says nothing for some minutes."""
-    head = real_log("dsv2_tp2").split("Load weight end")[0].rpartition("\n")[0] + "\n"
-    wait = Wait().start().alive(0.1, 1, 2, 3, 4).log(1, head)
-    said = []
+def quiet_start(minutes: int, *, busy: bool, **expected: Any) -> list[Any]:
+    """Verdicts, one every 10 s, of a load of both ranks that says nothing for some minutes."""
+    head = "".join(real_log("dsv2_tp2").partition("TP0] Load weight begin.")[:2]) + "\n"
+    wait = Wait(**expected).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    found = []
     for t in range(10, minutes * 60, 10):
         wait.alive(t, 1, 2, 3, 4, cpu=float(t) if busy else 1.0).http(t, "health", "refused", ours=None).see(t, "tick")
-        said.append(wait.says(t))
-    return said
+        found.append(wait.at(t))
+    return found
+
+
+def verdicts(found: list[Any]) -> set[str]:
+    return {verdict.verdict for verdict in found}
 
 
 def test_a_healthy_start_with_quiet_minutes_never_leaves_loading() -> None:
-    assert set(quiet_start(20, busy=True)) == {"loading"}
-    assert set(quiet_start(6, busy=False)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True)) == {"loading"}
+    assert verdicts(quiet_start(6, busy=False)) == {"loading"}
 
 
 def test_two_flat_signals_beyond_the_allowance_are_stuck() -> None:
-    said = quiet_start(70, busy=False)
-    assert said[0] == "loading"
-    assert said[-1] == "stuck"
+    assert verdicts(quiet_start(59, busy=False)) == {"loading"}
+    last = quiet_start(70, busy=False)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 3600 s (the default)" in last.notes
+
+
+def warming_up(minutes: int, *, line: str) -> str:
+    """What is said after minutes of idle ranks and 503, in which each probe leaves a line in the log."""
+    head = real_log("dsv2_tp2").partition('"GET /health')[0].rpartition("\n")[0] + "\n"
+    wait = Wait(allowances={"warmup": 300}).start().alive(0.1, 1, 2, 3, 4).log(1, head)
+    for t in range(2, minutes * 60, 2):
+        wait.http(t, "health", "503").log(t, line).alive(t, 1, 2, 3, 4, cpu=1.0)
+    return wait.says(minutes * 60)
+
+
+def test_the_lines_that_probes_leave_in_the_log_are_no_progress() -> None:
+    probed = '[2026-12-01 01:23:01] INFO:     127.0.0.1:51154 - "GET /health HTTP/1.1" 503 Service Unavailable\n'
+    assert warming_up(4, line=probed) == "loading"
+    assert warming_up(6, line=probed) == "stuck"
+    assert warming_up(6, line=probed + "[2026-12-01 01:23:06 TP1] warming up kernel 7\n") == "loading"
+
+
+def test_former_starts_make_it_sooner_but_never_sooner_than_ten_minutes() -> None:
+    former = {"load-weights": (40.0, 50.0, 45.0)}
+    assert verdicts(quiet_start(10, busy=False, former=former)) == {"loading"}
+    assert verdicts(quiet_start(20, busy=True, former=former)) == {"loading"}
+    last = quiet_start(11, busy=False, former=former)[-1]
+    assert last.verdict == "stuck"
+    assert "progress may stand still in load-weights for 600 s (from 3 former starts)" in last.notes
 
 
 def test_a_deadline_is_a_hard_cap_and_there_is_none_by_default() -> None:
@@ -342,10 +431,57 @@ def test_a_bar_that_rewrites_its_line_shows_progress_before_the_line_ends() -> N
 def test_an_estimate_comes_from_former_runs_before_the_bar() -> None:
     text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
     bar = "\rLoading safetensors checkpoint shards:  50% Completed | 32/64 [00:10<00:10,  3.2it/s]\n"
-    span = Wait(former={"load-weights": 100}).start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (70, "former-runs")
-    span = Wait().start().log(10, text + bar).judge.view(40).timeline[-1]
-    assert (span.eta_s, span.eta_from) == (10, "bar")
+    former = {"load-weights": (90.0, 100.0, 300.0), "load-weights/draft": (5.0,), "warmup": (10.0, 20.0)}
+    view = Wait(former=former).start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (70, "former-runs")
+    assert view.start_left_s == 70 + 5 + 15
+    view = Wait().start().log(10, text + bar).judge.view(40)
+    assert (view.timeline[-1].eta_s, view.timeline[-1].eta_from) == (10, "bar")
+    assert view.start_left_s is None
+
+
+def test_the_draft_has_an_estimate_of_its_own() -> None:
+    begin = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    end = "[2026-12-01 01:23:16 TP0] Load weight end. elapsed=10 s\n"
+    wait = Wait(former={"load-weights": (100.0,), "load-weights/draft": (8.0,)}).start().log(10, begin)
+    span = wait.log(20, end + begin).judge.view(23).timeline[-1]
+    assert (span.stage, span.draft, span.eta_s) == ("load-weights", True, 5)
+
+
+BEGAN = 1764552180.0  # 2025-12-01 01:23:00 UTC
+STARTS = {
+    "of this time zone": (BEGAN, 6.0),
+    "of a time zone 5:45 ahead": (BEGAN - 5.75 * 3600, 6.0),
+    "within the second of the first line": (BEGAN + 6.7, None),
+    "minutes before the first line": (BEGAN - 700, 706.0),
+    "unknown": (None, None),
+}
+
+
+@pytest.mark.parametrize(("started", "imported_s"), STARTS.values(), ids=STARTS.keys())
+def test_the_timeline_begins_with_the_imports_that_no_line_tells(
+    started: float | None, imported_s: float | None
+) -> None:
+    text = "[2025-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n"
+    wait = Wait().start(started_wall=started, wall=started)
+    before = [(span.stage, span.start_s, span.end_s) for span in wait.judge.view(1).timeline]
+    assert before == ([] if started is None else [("import", 0.0, None)])
+    first, *rest = [(span.stage, span.start_s, span.end_s) for span in wait.log(2, text).judge.view(3).timeline]
+    if imported_s is None:
+        assert (first, rest) == (("load-weights", 0.0, None), [])
+    else:
+        assert [first, *rest] == [("import", 0.0, imported_s), ("load-weights", imported_s, None)]
+
+
+def test_imports_have_an_estimate_too() -> None:
+    view = Wait(former={"import": (10.0,), "load-weights": (60.0,)}).start(wall=1003.0).judge.view(4)
+    assert (view.timeline[-1].eta_s, view.start_left_s) == (10 - 3 - 4, 3 + 60)
+
+
+def test_a_wait_that_comes_later_reckons_from_the_times_in_the_log() -> None:
+    text = "[2026-12-01 01:23:06 TP0] Load weight begin. avail mem=70 GB\n[2026-12-01 01:24:06 TP0] x\n"
+    span = Wait(former={"load-weights": (100.0,)}).start().log(0, text).judge.view(15).timeline[-1]
+    assert span.eta_s == 100 - 60 - 15
 
 
 def test_a_traceback_that_nobody_died_of_does_not_end_the_wait() -> None:

@@ -25,6 +25,22 @@ class StillClock:
 
 
 @dataclass
+class ScriptedStream(Iterator[Json]):
+    events: Iterator[Json]
+    asked: list[int]
+    told: int = 0
+
+    def __next__(self) -> Json:
+        event = next(self.events)
+        self.told += 1
+        return event
+
+    def ask(self, what: str) -> None:
+        assert what == "stacks"
+        self.asked.append(self.told)
+
+
+@dataclass
 class ScriptedHost:
     """watches: for each `watch` in turn the events, at the end of which an exception is raised if it is one.
 
@@ -34,14 +50,15 @@ class ScriptedHost:
     watches: list[Sequence[Json]]
     reconnects: list[Exception | None] = field(default_factory=lambda: [None])
     asked: list[Mapping[str, Json]] = field(default_factory=list)
+    stacks_asked: list[int] = field(default_factory=list)  # after how many events of a stream
     reconnected: int = 0
     label: str = "gpu1"
 
     @contextmanager
-    def stream(self, op: str, request: Mapping[str, Json], *, idle_s: float) -> Iterator[Iterator[Json]]:
+    def stream(self, op: str, request: Mapping[str, Json], *, idle_s: float) -> Iterator[ScriptedStream]:
         assert op == "watch"
         self.asked.append(request)
-        yield self._events(self.watches.pop(0))
+        yield ScriptedStream(self._events(self.watches.pop(0)), self.stacks_asked)
 
     def _events(self, script: Sequence[Json]) -> Iterator[Json]:
         for step in script:

@@ -91,3 +91,14 @@ def test_an_error_of_the_host_is_no_lost_connection():
     with pytest.raises(InputError):
         waited(host)
     assert host.reconnected == 0
+
+
+MAIN = {"pid": 7, "start": 1, "role": "main", "title": "python", "state": "S", "cpu_s": 1.0, "read_kb": 0}
+ALIVE = event(0.2, "processes", alive=[MAIN], gone=[])
+
+
+def test_the_host_is_asked_for_stacks_once_while_nothing_moves_whatever_the_connection_does():
+    quiet = [event(t, "tick") for t in (200.0, 301.0, 302.0)]
+    host = ScriptedHost([[START, LOG, ALIVE, *quiet, LOST], [START, ALIVE, event(1.0, "tick"), *READY]])
+    waited(host)
+    assert host.stacks_asked == [5]

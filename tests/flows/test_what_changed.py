@@ -67,22 +67,30 @@ def test_the_newest_ready_run_is_compared_with_and_a_crashed_one_between_is_not(
     assert changed(now, [now, between, ready, BEFORE]) == ("env A: 2 → 4",)
 
 
-def test_the_former_times_are_the_median_of_the_ready_runs_of_this_profile():
-    def ended(name, took_s, *, verdict="ready", profile="eagle3"):
-        spans = [
-            {"stage": "load-weights", "draft": False, "start_s": 10.0, "end_s": 10.0 + took_s},
-            {"stage": "load-weights", "draft": True, "start_s": 50.0, "end_s": 51.0},
-            {"stage": "warmup", "draft": False, "start_s": 60.0, "end_s": None},
-        ]
-        return {"id": name, "profile": profile, "verdict": {"verdict": verdict, "timeline": spans}}
+def ended(name, took_s, *, verdict="ready", profile="eagle3", model="/m"):
+    spans = [
+        {"stage": "load-weights", "draft": False, "start_s": 10.0, "end_s": 10.0 + took_s},
+        {"stage": "load-weights", "draft": True, "start_s": 50.0, "end_s": 51.0},
+        {"stage": "kv-cache", "draft": False, "start_s": 51.0, "end_s": 52.0},
+        {"stage": "kv-cache", "draft": False, "start_s": 55.0, "end_s": 57.0},
+        {"stage": "warmup", "draft": False, "start_s": 60.0, "end_s": None},
+    ]
+    plan = {"model_path": model, "draft_path": None, "tp_size": 8}
+    return {"id": name, "profile": profile, "plan": plan, "verdict": {"verdict": verdict, "timeline": spans}}
 
+
+def test_the_former_times_are_those_of_the_ready_runs_of_this_profile_with_the_same_model():
     runs = [
         ended("now", 1.0),
         ended("a", 9.0),
         ended("b", 19.0),
-        ended("c", 29.0),
         ended("crashed", 500.0, verdict="crashed"),
         ended("other", 500.0, profile="r1"),
+        ended("--set args.model-path", 500.0, model="/n"),
     ]
-    assert former(runs[0], runs) == {"load-weights": 20.0}
+    assert former(runs[0], runs) == {
+        "load-weights": (9.0, 19.0),
+        "load-weights/draft": (1.0, 1.0),
+        "kv-cache": (3.0, 3.0),
+    }
     assert former(runs[0], runs[:1]) == {}

@@ -33,16 +33,16 @@ ALLOWED = {
 
 @pytest.mark.parametrize(("checks", "takeover", "code"), FORBIDDEN.values(), ids=FORBIDDEN.keys())
 def test_forbids(checks, takeover, code):
-    error = refusal(Readiness(checks, ()), takeover=takeover)
+    error = refusal(Readiness("gpu1", checks, ()), takeover=takeover)
     assert error is not None
-    assert error.exit_code == code
+    assert (error.exit_code, error.where) == (code, "gpu1")
     blockers = [c for c in checks if c.state == "blocker" and not (takeover and c is OTHER)]
     assert ("fab preflight lists all" in error.what) == (len(blockers) > 1)
 
 
 @pytest.mark.parametrize(("checks", "takeover"), ALLOWED.values(), ids=ALLOWED.keys())
 def test_does_not_forbid(checks, takeover):
-    assert refusal(Readiness(checks, ()), takeover=takeover) is None
+    assert refusal(Readiness("gpu1", checks, ()), takeover=takeover) is None
 
 
 def run(name, *, profile="p", port=1, alive=True):

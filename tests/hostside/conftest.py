@@ -170,6 +170,29 @@ def host(tmp_path):
     program.close()
 
 
+GPU = {"name": "NVIDIA H200", "memory.used": "4", "memory.total": "143771", "utilization.gpu": "[N/A]"}
+APP = {"gpu_bus_id": "00000000:3B:00.0", "used_memory": "1000", "process_name": "/opt/env/bin/python"}
+
+
+@pytest.fixture
+def nvidia_smi(host, tmp_path):
+    """Puts a scripted nvidia-smi on the host's PATH; rows hold what differs from GPU and APP, all text."""
+    folder = tmp_path / "bin"
+
+    def write(gpus=({},), apps=()):
+        folder.mkdir(exist_ok=True)
+        numbered = [
+            {**GPU, "index": str(n), "pci.bus_id": f"00000000:{0x3B + n:02X}:00.0", **gpu} for n, gpu in enumerate(gpus)
+        ]
+        (folder / "table").write_text(json.dumps({"gpus": numbered, "apps": [{**APP, **app} for app in apps]}))
+        program = folder / "nvidia-smi"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {HERE / "nvidia_smi.py"} {folder / "table"} "$@"\n')
+        program.chmod(0o755)
+        host.env["PATH"] = f"{folder}:{os.environ['PATH']}"
+
+    return write
+
+
 @pytest.fixture
 def port():
     with socket.socket() as probe:

@@ -28,7 +28,7 @@ def test_a_server_outlives_the_bundle_that_launched_it(host, tmp_path, port, exi
         (sys.executable, str(shipped)) if place == "on disk" else (sys.executable, "-c", IN_MEMORY, str(shipped))
     )
     run = host.launch({"port": port, "children": ["sglang::scheduler_TP0"]})
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         op.until(lambda e: e["kind"] == "http" and e["data"]["what"] == "generate")
     shipped.unlink()
     host.program = checkout
@@ -60,7 +60,7 @@ def test_the_oldest_python_runs_it(host, port, exit_status):
     run = host.launch({"port": port, "children": ["sglang::scheduler_TP0"]}, secrets={"env.X": "a secret value"})
     with host.open("hold-locks", port=port, install=None, operator="a", laptop="l", what="w") as lock:
         lock.until(lambda e: "held" in e)
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         op.until(lambda e: e["kind"] == "http" and e["data"]["what"] == "generate")
         op.until(lambda e: e["kind"] == "processes")
     assert host.ok("check", port=port, paths=["/"])["port"]["owner"]["run"] == run["id"]

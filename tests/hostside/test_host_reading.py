@@ -1,5 +1,6 @@
 """Files by byte offset, and HTTP that no proxy sees."""
 
+import os
 import socket
 import time
 from pathlib import Path
@@ -39,6 +40,18 @@ def test_what_cannot_be_read(host, op, path):
     what = {"log": path} if op == "watch" else {"path": path}
     _, error, _ = host.call(op, **what)
     assert (error["code"], error["exit"], error["where"]) == ("log-unreadable", 2, path)
+
+
+@pytest.mark.parametrize("op", ["read", "tail", "watch"])
+@pytest.mark.parametrize(("kind", "why"), [("pipe", "it is a pipe"), ("device", "it is a device")])
+def test_what_is_no_file_is_refused_and_not_waited_for(host, tmp_path, op, kind, why):
+    path = "/dev/null"
+    if kind == "pipe":
+        path = str(tmp_path / "pipe")
+        os.mkfifo(path)
+    _, error, _ = host.call(op, **({"log": path} if op == "watch" else {"path": path}))
+    assert (error["code"], error["where"]) == ("log-unreadable", path)
+    assert why in error["what"]
 
 
 def test_a_file_that_fails_while_it_is_read(host):

@@ -65,7 +65,7 @@ def cpu_s(pid):
 
 def test_from_launch_to_a_killed_scheduler(host, kit, port, exit_status):
     run = real_launch(host, kit, port)
-    with host.open("watch", run_id=run["id"], tp_size=2, record=True) as op:
+    with host.open("watch", run_id=run["id"], tp_size=2, record={"wait": "w"}) as op:
         began = time.monotonic()
         ok = op.until(kind("http", lambda d: d["what"] == "health" and d["state"] == "200"), 180)
         token = op.until(kind("http", lambda d: d["what"] == "generate"))

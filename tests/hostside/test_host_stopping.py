@@ -141,13 +141,6 @@ def test_an_unknown_run(host):
     assert host.call("stop", run_id="nobody-1", grace_s=0)[1]["code"] == "run-unknown"
 
 
-NVIDIA_SMI = """#!/bin/sh
-# As the real one: a process is listed while it lives; `used` is one figure for the GPU.
-case "$1" in
---query-compute-apps=*) for pid in {pids}; do [ -e /proc/$pid/exe ] && echo "$pid, 1000"; done; exit 0 ;;
---query-gpu=*) echo "0, NVIDIA H200, {used}, 143771, [N/A]" ;;
-esac
-"""
 GPUS = [
     pytest.param("OURS", 100_000, True, id="our processes are listed, then not"),
     pytest.param("1", 100_000, None, id="other numbers, and memory in use: it cannot be told"),
@@ -156,15 +149,18 @@ GPUS = [
 
 
 @pytest.mark.parametrize(("pids", "used", "free"), GPUS)
-def test_gpu_memory_is_confirmed_where_it_can_be(host, tmp_path, pids, used, free):
+def test_gpu_memory_is_confirmed_where_it_can_be(host, nvidia_smi, pids, used, free):
     run = host.launch({})
-    fake = tmp_path / "bin"
-    fake.mkdir()
-    (fake / "nvidia-smi").write_text(NVIDIA_SMI.format(pids=pids.replace("OURS", str(run["main"]["pid"])), used=used))
-    (fake / "nvidia-smi").chmod(0o755)
-    host.env["PATH"] = f"{fake}:{host.env['PATH']}"
-    gpu = {"index": 0, "name": "NVIDIA H200", "used_mb": used, "total_mb": 143771, "util": None}
-    assert host.ok("facts")["gpus"] == [gpu]
+    nvidia_smi(gpus=[{"memory.used": str(used)}], apps=[{"pid": pids.replace("OURS", str(run["main"]["pid"]))}])
+    [gpu] = host.ok("facts")["gpus"]
+    assert gpu == {
+        "index": 0,
+        "name": "NVIDIA H200",
+        "bus": "00000000:3B:00.0",
+        "used_mb": used,
+        "total_mb": 143771,
+        "util": None,
+    }
     assert host.ok("stop", run_id=run["id"], grace_s=5)["gpu_free"] is free
 
 

@@ -13,6 +13,7 @@ import pytest
 from sglfab.hostside.watch_http import Identity
 from sglfab.hostside.watch_kernel import _NEEDLE
 from sglfab.hostside.watch_log import LogWatch, _unfinished
+from sglfab.hostside.watch_shm import ShmWatch
 
 HERE = Path(__file__).parent
 CHILDREN = ["sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenizer"]
@@ -37,7 +38,7 @@ def log_of(op):
 def test_a_server_from_loading_to_its_first_token(host, port, tmp_path):
     order = {"port": port, "children": CHILDREN, "ready_at": str(tmp_path / "ready"), "print": ["hello ü"]}
     run = host.launch(order)
-    with host.open("watch", run_id=run["id"], tp_size=2, record=True) as op:
+    with host.open("watch", run_id=run["id"], tp_size=2, record={"wait": "w"}) as op:
         op.until(http("health", state="503", ours=True))
         (tmp_path / "ready").touch()
         op.until(http("generate", state="200", ours=True))
@@ -62,7 +63,8 @@ def test_a_server_from_loading_to_its_first_token(host, port, tmp_path):
     assert all(a["t"] <= b["t"] for a, b in zip(op.events, op.events[1:], strict=False))
     assert op.reply == {}
     recorded = [json.loads(line) for line in Path(run["dir"], "watch.jsonl").read_text().splitlines()]
-    told = [{k: line[k] for k in ("t", "kind", "data")} for line in recorded]
+    first, *told = ({k: line[k] for k in ("t", "kind", "data")} for line in recorded)
+    assert first == {"t": 0.0, "kind": "wait", "data": {"wait": "w"}}
     assert told[: len(op.events)] == op.events
     assert len({line["watch"] for line in recorded}) == 1
 
@@ -154,6 +156,56 @@ def test_a_stopped_process_shows_its_state(host):
         os.kill(alive_with(op, "scheduler")[0], signal.SIGSTOP)
         seen = op.until(kind("processes", lambda d: any(p["state"] == "T" for p in d["alive"])))
         assert seen["data"]["gone"] == []
+
+
+def test_gpus_and_who_else_is_on_them(host, nvidia_smi):
+    run = host.launch({})
+    busy = {"memory.used": "40000", "utilization.gpu": "97"}
+    ours = {"pid": str(run["main"]["pid"]), "used_memory": "[N/A]"}
+    nvidia_smi(gpus=[busy, {}], apps=[ours, {"pid": str(os.getpid()), "process_name": "a, b --api-key sk-1"}])
+    with host.open("watch", run_id=run["id"]) as op:
+        first, second = op.until(kind("gpu"))["data"]["gpus"]
+    assert (first["used_mb"], first["util"], second["util"]) == (40000, 97, None)
+    users = [(p["pid"], p["used_mb"], p["name"]) for p in first["processes"]]
+    assert users == [
+        (run["main"]["pid"], None, "/opt/env/bin/python"),
+        (os.getpid(), 1000, "a, b --api-key ***"),
+    ]
+    assert second["processes"] == []
+
+
+BROKEN_SMI = {"it fails": "exit 9", "its answer is none": "echo 'NVIDIA-SMI has failed: no driver'; exit 0"}
+
+
+@pytest.mark.parametrize("does", BROKEN_SMI.values(), ids=BROKEN_SMI.keys())
+def test_an_nvidia_smi_that_tells_nothing(host, nvidia_smi, tmp_path, does):
+    run = host.launch({})
+    nvidia_smi()
+    (tmp_path / "bin" / "nvidia-smi").write_text(f"#!/bin/sh\n{does}\n")
+    with host.open("watch", run_id=run["id"]) as op:
+        op.until(kind("gap", lambda d: "nvidia-smi" in d["text"]))
+    assert of_kind(op, "gpu") == []
+
+
+def test_free_shared_memory_is_told_when_it_changes(host):
+    host.move_to_small_disk(4096)
+    told = Told()
+    watch = ShmWatch(None, told.put, path=str(host.state))
+    watch.poll()
+    watch.poll()
+    (host.state / "nccl-1").write_bytes(b"x" * 3_000_000)
+    watch.poll()
+    assert [k for k, _ in told] == ["shm", "shm"]
+    assert told[0][1]["total_mb"] == pytest.approx(4.2, abs=0.1)
+    assert told[0][1]["free_mb"] - told[1][1]["free_mb"] == pytest.approx(3.0, abs=0.1)
+
+
+def test_shared_memory_that_is_not_there_is_one_gap(tmp_path):
+    told = Told()
+    watch = ShmWatch(None, told.put, path=str(tmp_path / "none"))
+    watch.poll()
+    watch.poll()
+    assert [k for k, _ in told] == ["gap"]
 
 
 def test_another_server_on_the_port_is_not_ours(host, port, bystander, eventually):
@@ -288,7 +340,7 @@ def test_the_parts_of_a_long_trace_are_counted_together(host):
 def test_a_full_disk_ends_the_record_and_not_the_watch(host):
     host.move_to_small_disk(256)
     run = host.launch({"print": ["y" * 100_000]})
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         with open(run["log"], "a") as log:
             log.write("z" * 30_000)
         gap = op.until(kind("gap", lambda d: d["text"].startswith("record:")))
@@ -299,8 +351,8 @@ def test_a_full_disk_ends_the_record_and_not_the_watch(host):
 def test_two_waits_record_side_by_side(host):
     run = host.launch({})
     with (
-        host.open("watch", run_id=run["id"], record=True) as one,
-        host.open("watch", run_id=run["id"], record=True) as two,
+        host.open("watch", run_id=run["id"], record={"wait": "w"}) as one,
+        host.open("watch", run_id=run["id"], record={"wait": "w"}) as two,
     ):
         one.until(kind("tick"))
         two.until(kind("tick"))
@@ -321,7 +373,7 @@ def test_a_watch_ends_with_its_pipe_and_leaves_the_server(host, alive):
 
 def test_a_watch_costs_little(host, port):
     run = host.launch({"port": port, "children": CHILDREN})
-    with host.open("watch", run_id=run["id"], record=True) as op:
+    with host.open("watch", run_id=run["id"], record={"wait": "w"}) as op:
         op.until(http("generate"))
         before, began = cpu_s(op.process.pid), time.monotonic()
         while time.monotonic() - began < 4:

@@ -174,8 +174,38 @@ def test_bad_input_is_exit_2(offline, case):
 
 
 def test_sources_of_a_wheel(tmp_path):
-    path = make_wheel(tmp_path, "0.5.9", {"srt/a.py": "# größer\n"})
-    assert sources(path, ["srt/a.py", "srt/b.py"]) == {"srt/a.py": "# größer\n", "srt/b.py": None}
+    path = make_wheel(tmp_path, "0.5.9", {"srt/a.py": "# größer\n", "srt/b.txt": ""})
+    found = sources(path, ["srt/a.py", "srt/b.py"])
+    assert found.texts == {"srt/a.py": "# größer\n", "srt/b.py": None}
+    assert found.modules == ("srt/a.py",)
+
+
+def test_a_file_that_moved_is_found_by_its_name(offline, tmp_path):
+    (tmp_path / "c" / "patches").mkdir(parents=True)
+    (tmp_path / "c" / "patches" / "moved.yaml").write_text(
+        "taps: [{tap: t, module: srt/layers/logits.py, object: A.f, role: draft, required: true}]\n"
+    )
+    kept = tmp_path / "home" / ".cache" / "sglfab" / "wheels"
+    make_wheel(kept, "0.5.7", {"srt/layers/heads/logits.py": "", "srt/layers/logit.py": "", "srt/other.py": ""})
+    (tap,) = check_release(Project(ROOT, extra=(tmp_path / "c",)), ["moved"], "0.5.7").taps
+    assert tap.where == "the file is not there"
+    assert tap.nearest == ("srt/layers/heads/logits.py", "srt/layers/logit.py")
+
+
+def test_a_wheel_that_is_no_wheel_is_said(offline, project):
+    broken = offline / "home" / ".cache" / "sglfab" / "wheels" / "sglang-0.5.6-py3-none-any.whl"
+    broken.write_bytes(b"PK, or not")
+    with pytest.raises(InputError) as raised:
+        check_release(project, [SET], "0.5.6")
+    assert (raised.value.code, raised.value.try_) == ("wheel-damaged", f"rm {broken}")
+
+
+def test_a_home_that_cannot_hold_wheels_is_said(tmp_path, project, monkeypatch):
+    (tmp_path / "home").write_text("a file")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with pytest.raises(InputError) as raised:
+        check_release(project, [SET], "0.5.6")
+    assert raised.value.code == "wheel-not-here"
 
 
 def test_an_install_of_an_unknown_release_is_judged_by_its_shape(tmp_path, project, here):

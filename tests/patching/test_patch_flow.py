@@ -221,6 +221,56 @@ def test_a_method_that_this_release_should_have_is_refused_with_the_nearest_one(
     assert installed.pristine
 
 
+def test_a_set_of_which_this_release_has_nothing_is_refused(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
+    (tmp_path / "team" / "patches" / "old.yaml").write_text(
+        "taps: [{tap: t, module: srt/old.py, object: A.f, role: draft, until: 0.5.3}]\n"
+    )
+    with pytest.raises(PatchError, match="no tap of old is in this release"):
+        patch.apply(project, here, ["old"], **where(installed))
+    assert installed.pristine
+
+
+WITH_LINES = """\
+taps:
+  - tap: line
+    module: srt/layers/logits_processor.py
+    object: LogitsProcessor.forward
+    insert: {before: return hidden_states}
+    role: enclosing
+    values: {n: locals.hidden_states | len}
+  - {tap: call, module: srt/layers/logits_processor.py, object: LogitsProcessor.forward, role: enclosing}
+"""
+
+
+def test_a_line_in_a_method_goes_in_and_comes_off_byte_for_byte(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
+    (tmp_path / "team" / "patches" / "lines.yaml").write_text(WITH_LINES)
+    path = installed.path("srt/layers/logits_processor.py")
+    done = patch.apply(project, here, ["lines"], **where(installed))
+    assert done.verb == "patched"
+    assert '        if _sglfab_local is not None: _sglfab_local("line", locals())\n        return' in path.read_text()
+    assert patch.apply(project, here, ["lines"], **where(installed)).verb == "already-patched"
+    assert patch.status(project, here, **where(installed)).state == "ours"
+    path.write_text(path.read_text().replace("return hidden_states", "return None"))
+    with pytest.raises(PatchError, match="edited above the footer"):
+        patch.remove(project, here, **where(installed))
+    path.write_text(path.read_text().replace("return None", "return hidden_states"))
+    patch.remove(project, here, **where(installed))
+    assert installed.pristine
+
+
+def test_a_statement_that_is_not_there_once_is_refused_with_the_nearest(installed, here, tmp_path):
+    project = with_team_set(tmp_path)
+    text = WITH_LINES.replace("return hidden_states}", "return hidden}\n    required: true")
+    (tmp_path / "team" / "patches" / "lines.yaml").write_text(text)
+    with pytest.raises(PatchError) as raised:
+        patch.apply(project, here, ["lines"], **where(installed))
+    assert "the statement `return hidden` is not there in LogitsProcessor.forward" in raised.value.what
+    assert "return hidden_states (line 3)" in raised.value.try_
+    assert installed.pristine
+
+
 def test_a_symbolic_link_is_left_alone(installed, project, here, tmp_path):
     path = installed.path("srt/models/llama_eagle3.py")
     shared = tmp_path / "cache.py"

@@ -139,6 +139,7 @@ def test_error(team, case: Case) -> None:
         profiles.load(project, "a", sets=case.sets)
     error = caught.value
     assert (error.code, error.where) == (case.code, case.where)
+    assert error.try_
     assert case.says in error.what
     assert case.try_ in error.try_
     assert "hunter2" not in f"{error.what}{error.where}{error.try_}"
@@ -152,6 +153,10 @@ def test_error(team, case: Case) -> None:
         ("cpu-dmo", "cpu-demo"),
         ("zzz", "fab profiles"),
         ("./nothing.yaml", "fab profiles"),
+        ("EAGLE3", "eagle3"),
+        ("Kimi-K2.5-INT4-TP8", "kimi-k2.5-int4-tp8"),
+        ("eagle3.yaml", "eagle3"),
+        ("configs/profiles/eagle3-debug", "eagle3-debug"),
     ],
 )
 def test_an_unknown_profile_names_the_closest(team, name: str, nearest: str) -> None:
@@ -174,6 +179,16 @@ def test_a_broken_profile_is_listed_with_its_error(team) -> None:
     assert (found["good"].error, found["good"].model, found["good"].tp) == ("", "/m", 2)
     assert "profiles/bad.yaml:1" in found["bad"].error
     assert "prot" in found["bad"].error
+
+
+def test_a_profile_without_a_model_is_listed_as_one_that_cannot_be_launched(team) -> None:
+    project = team(
+        {"none.yaml": "description: nothing", "_part.yaml": "port: 1", "child.yaml": "extends: none\nargs: {model: /m}"}
+    )
+    found = {row.name: row.error for row in profiles.summaries(project)}
+    assert "no model" in found["none"]
+    assert "_none" in found["none"]
+    assert found["child"] == ""
 
 
 def test_the_teams_own_are_listed_first(team) -> None:

@@ -9,85 +9,18 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from memory_box import MemoryBox, make_box
 
+from sglfab.testing.bench import Bench, make_bench
 from sglfab.testing.cpu.plain import server_env
-from sglfab.testing.fab import Fab
-from sglfab.testing.fixtures import find_free_port
-from sglfab.testing.race import Waiter
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
 
 WITHIN_S = 2.0
-FAB_START_S = 3.0  # what `fab` needs to begin and to end, where a test times a whole call
-
-
-@dataclass(frozen=True)
-class Bench:
-    """One state folder, one port, one copy of the models, for the runs of one test."""
-
-    fab: Fab
-    folder: Path
-    port: int
-    kit: Any
-
-    def launch(self, *sets: str, profile: str = "cpu-demo") -> dict[str, Any]:
-        """Start without waiting; the run's record."""
-        words = [word for assignment in (f"port={self.port}", *sets) for word in ("--set", assignment)]
-        started = self.fab("launch", "--profile", profile, "--no-wait", "--json", *words)
-        assert started.code == 0, started
-        return self.run(started.json["run"])
-
-    def run(self, run_id: str) -> dict[str, Any]:
-        return next(run for run in self.fab("runs", "--json").json["runs"] if run["id"] == run_id)
-
-    def verdict(self, *words: str) -> tuple[int, dict[str, Any]]:
-        done = self.fab(*words, "--json", timeout_s=180)
-        return done.code, done.json
-
-    def read(self, run: dict[str, Any], name: str) -> str:
-        path = Path(run["dir"]) / name
-        return path.read_bytes().decode("utf-8", "replace") if path.exists() else ""
-
-    def until(self, true: Callable[[], Any], otherwise: str, within_s: float = 120) -> Any:
-        until = time.monotonic() + within_s
-        while not (found := true()):
-            assert time.monotonic() < until, otherwise
-            time.sleep(0.05)
-        return found
-
-    def exit_json(self, run: dict[str, Any]) -> dict[str, Any]:
-        return json.loads(self.until(lambda: self.read(run, "exit.json"), "no exit.json"))
-
-    def process(self, run: dict[str, Any], title: str) -> int:
-        """The pid in the run's own session whose command line begins with title."""
-
-        def found() -> int | None:
-            pids = (int(stat.parent.name) for stat in Path("/proc").glob("[0-9]*/stat") if _session(stat) == session)
-            return next((pid for pid in pids if _cmdline(pid).startswith(title)), None)
-
-        session = run["main"]["pid"]
-        return self.until(found, f"no {title} in the session of {run['id']}")
-
-
-def _session(stat: Path) -> int | None:
-    try:
-        return int(stat.read_text().rpartition(")")[2].split()[3])
-    except OSError:
-        return None
-
-
-def _cmdline(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
 
 
 @pytest.fixture
@@ -95,34 +28,30 @@ def benches(cpu_kit, tmp_path_factory) -> Iterator[Any]:
     made: list[Bench] = []
 
     def make() -> Bench:
-        folder = tmp_path_factory.mktemp("bench")
-        port = find_free_port()
-        fab = Fab(env={"SGLFAB_STATE_DIR": str(folder / "state"), "SGLFAB_CPU": str(cpu_kit.root)})
-        made.append(Bench(fab, folder, port, cpu_kit))
+        made.append(make_bench(cpu_kit, tmp_path_factory.mktemp("bench")))
         return made[-1]
 
     yield make
     for bench in made:
-        for run in bench.fab("runs", "--json").json["runs"]:
-            if run["alive"] or run["leftover"]:
-                bench.fab("stop", "--run", run["id"], "--grace", "1")
+        bench.clean_up()
 
 
-@contextmanager
-def waiting(bench: Bench, run: dict[str, Any], *words: str) -> Iterator[Any]:
-    """`fab wait-health` as a process that was there before the event; calls back for (exit code, verdict, seconds)."""
-    waiter = Waiter(bench.fab.argv("wait-health", "--run", run["id"], "--json", *words), bench.fab)
-    bench.until(lambda: '"processes"' in bench.read(run, "watch.jsonl"), "the wait has not begun")
+@pytest.fixture
+def box(tmp_path) -> Iterator[MemoryBox]:
+    """Before `benches` in a test's arguments: it goes when nothing is left in it."""
+    made = make_box(f"sglfab-{os.getpid()}")
+    yield made
+    made.remove()
 
-    def verdict(since: float) -> tuple[int, dict[str, Any], float]:
-        waiter.join(120)
-        assert waiter.answered is not None
-        return waiter.process.returncode, json.loads(waiter.output), waiter.answered - since
 
-    try:
-        yield verdict
-    finally:
-        waiter.end()
+def last_wait(bench: Bench, run: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the record of a run has of its last wait."""
+    lines = [json.loads(line) for line in bench.read(run, "watch.jsonl").splitlines()]
+    return [line for line in lines if line["watch"] == lines[-1]["watch"]]
+
+
+def _is_stopped(line: dict[str, Any], pid: int) -> bool:
+    return any(one["pid"] == pid and one["state"] == "T" for one in line["data"]["alive"])
 
 
 def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
@@ -139,7 +68,13 @@ def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
         os.kill(stopped, signal.SIGCONT)
     assert (code, found["verdict"]) == (4, "stuck"), found
     assert found["primary"]["rank"] == "TP1"
-    assert 10 <= time.monotonic() - began <= 10 + 25 + WITHIN_S + 2 * FAB_START_S
+    assert time.monotonic() - began >= 10
+    seen = last_wait(bench, run)
+    first = next(line["t"] for line in seen if line["kind"] == "processes" and _is_stopped(line, stopped))
+    assert 10 <= seen[-1]["t"] - first <= 10 + WITHIN_S
+    stacks = [one["text"] for one in found["primary"]["evidence"] if "(sglang/" in one["text"]]
+    assert any(("TP0" in text and "TP1" in text) or "2 of 2 ranks" in text for text in stacks), found
+    assert bench.replayed(run["id"]) == found
     os.kill(bench.process(run, "sglang::detokenizer"), signal.SIGKILL)
     code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (3, "crashed"), found
@@ -164,6 +99,7 @@ def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg
     line = found["primary"]["evidence"][0]["line"]
     assert found["primary"]["evidence"][0]["text"] in bench.read(run, "server.log").split("\n")[line - 1]
     assert bench.exit_json(run)["signal"] == "SIGKILL"
+    assert bench.replayed(run["id"]) == found
 
 
 def test_an_unknown_flag_of_a_foreign_server_by_its_pid(benches):
@@ -215,11 +151,44 @@ def test_exit_json_tells_how_the_launcher_ended(benches, end):
     took = []
     while not took or (took[-1] > WITHIN_S and len(took) < 3):  # again where the machine was busy
         run = bench.launch()
-        with waiting(bench, run) as verdict:
+        with bench.waiting(run) as verdict:
             end(run["main"]["pid"])
             code, found, seconds = verdict(time.monotonic())
         took.append(seconds)
         assert (code, found["verdict"]) == (3, "crashed"), found
         assert found["exit"] == {"code": -9, "signal": "SIGKILL"}
         assert bench.exit_json(run)["code"] == -9
+        assert bench.replayed(run["id"]) == found
     assert min(took) <= WITHIN_S, took
+
+
+def test_a_process_that_the_kernel_kills_for_lack_of_memory(box, benches):
+    bench = benches()
+    with box.inside():
+        run = bench.launch()
+    with bench.waiting(run) as verdict:
+        bench.process(run, "sglang::scheduler_TP1")
+        box.leave_only(mb=50)
+        bench.until(lambda: box.kills, "the limit killed nobody")
+        code, found, seconds = verdict(time.monotonic())
+    primary = found["primary"]
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert (primary["category"], primary["confidence"]) == ("host.oom_killer", "high"), found
+    assert primary["evidence"][0]["source"] == "kernel"
+    assert seconds <= WITHIN_S
+    told = [line["data"] for line in last_wait(bench, run) if line["kind"] == "kernel"]
+    assert any(data.get("oom_kill") for data in told), "the counter of the server's own cgroup"
+    if not any(gap.startswith("dmesg") for gap in found["gaps"]):
+        assert any("Killed process" in one["text"] for one in primary["evidence"]), found
+    assert bench.replayed(run["id"]) == found
+
+
+def test_a_limit_of_memory_without_a_kill(benches):
+    """`ulimit -v` makes allocations fail: the log has the cause, and the kernel killed nobody."""
+    bench = benches()
+    run = bench.launch("ulimits.as=1500000")
+    code, found = bench.verdict("wait-health", "--run", run["id"])
+    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert found["primary"]["category"] == "unknown", found
+    assert found["primary"]["evidence"][0]["source"] == "log"
+    assert any("OOM killer" in text for text in found["ruled_out"]) or "dmesg" in str(found["gaps"]), found

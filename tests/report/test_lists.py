@@ -131,6 +131,17 @@ def test_profiles_wrap_inside_the_last_column(terminal, same_page):
     same_page("profiles", terminal.plain)
 
 
+def test_that_none_of_the_runs_meant_lives_is_said(pipe):
+    tables.print_status([], console=pipe.console, host="gpu1", wanted="--run nope")
+    assert pipe.text == "no live run of ours on gpu1 for --run nope; all runs: fab runs\n"
+
+
+def test_a_description_of_several_lines_stays_in_its_row(pipe):
+    row = Summary("two", "first\nsecond\n", "/m", 1, (), "two.yaml")
+    tables.print_profiles([row], console=pipe.console)
+    assert pipe.text.splitlines()[1:] == [r"two      1   first\nsecond  /m · two.yaml"]
+
+
 def test_checks_at_80_columns(terminal, same_page):
     tables.print_checks(CHECKS, console=terminal.console)
     same_page("preflight", terminal.plain)

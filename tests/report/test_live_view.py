@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ def view(
     timeline=(),
     alive=9,
     draft=False,
+    detail="",
 ):
     return WatchView(
         elapsed_s=at_s,
@@ -44,6 +46,7 @@ def view(
         last_line_age_s=age_s,
         timeline=tuple(timeline),
         alive=alive,
+        http_detail=detail,
     )
 
 
@@ -115,6 +118,8 @@ def test_what_is_done_and_what_is_left_are_said():
     lines = drawn(view(timeline=timeline))
     assert "done  import 8.2 s" in lines
     assert "left  about 2m10s left, from former runs" in lines
+    lines = drawn(replace(view(timeline=timeline), start_left_s=305.2))
+    assert "left  about 2m10s left, from former runs; ready in about 5m05s" in lines
 
 
 @pytest.mark.parametrize(
@@ -275,6 +280,15 @@ def test_small_progress_is_told_at_the_heartbeat_instead_of_still(pipe, clock):
         clock.sleep(15)
         report(Watched(view(at_s=215, ranks=loading(0.125))))
     assert pipe.text.splitlines()[1] == "09:58:56 stage load-weights TP0 8/64 shards 12% /health refused (3m35s)"
+
+
+def test_what_answers_wrongly_is_said_by_every_view(pipe, terminal, clock):
+    wrong = view(stage="import", http="other", detail=f"no such name: {SECRET}.example")
+    for screen in (pipe, terminal):
+        with LiveView(screen.console, Redactor([SECRET]), clock=clock) as report:
+            report(Watched(wrong))
+        assert "/health an unexpected answer (no such name: ***.example)" in screen.plain
+        assert SECRET not in screen.text
 
 
 def test_a_pipe_gets_no_escape_codes(pipe, clock):

@@ -104,6 +104,15 @@ def test_render_in_a_pipe_is_one_row_a_value(pipe):
     ]
 
 
+@pytest.mark.parametrize("screen", ["pipe", "terminal"])
+def test_a_value_of_several_lines_stays_in_its_row(screen, request):
+    shown = request.getfixturevalue(screen)
+    row = Row("env", "SCRIPT", "first\nsecond\r\nthird", "p.yaml:3")
+    print_render((row, Row("env", "B", "1", "p.yaml:4")), console=shown.console)
+    rows = [" ".join(line.split()) for line in shown.plain.splitlines() if line.strip()]
+    assert rows == ["variable value from", r"SCRIPT first\nsecond\r\nthird p.yaml:3", "B 1 p.yaml:4"]
+
+
 def test_an_assumed_release_is_marked(pipe):
     from dataclasses import replace
 

@@ -8,8 +8,9 @@ import pytest
 
 from sglfab.errors import InputError
 from sglfab.project import Project
-from sglfab.sglang.releases import basis, in_order, newest_known, parse
+from sglfab.sglang.releases import asked, basis, in_order, newest_known, parse
 
+PROJECT = Project(Path(__file__).resolve().parents[2])
 KNOWN = ("0.4.6", "0.5.9", "0.5.10", "0.5.12", "0.5.12.post1", "0.5.13")
 
 
@@ -47,5 +48,22 @@ def test_no_release(text: str) -> None:
     assert caught.value.code == "bad-release"
 
 
+@pytest.mark.parametrize(
+    ("text", "release"), [("v0.5.12", "0.5.12"), (" 0.5.12.post1 ", "0.5.12.post1"), ("0.5.99", "0.5.99")]
+)
+def test_a_release_that_was_typed_is_spelled_as_sglang_does(text: str, release: str) -> None:
+    assert asked(PROJECT, text) == release
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("0.0.1", "release-unknown"), ("0.4.5", "release-unknown"), ("", "bad-release")]
+)
+def test_a_release_that_fab_knows_nothing_of_is_refused(text: str, code: str) -> None:
+    with pytest.raises(InputError) as caught:
+        asked(PROJECT, text)
+    assert (caught.value.code, caught.value.where) == (code, "--release")
+    assert caught.value.try_.startswith("--release 0.")
+
+
 def test_the_newest_known_is_one_that_was_read() -> None:
-    assert parse(newest_known(Project(Path(__file__).resolve().parents[2]))) >= parse("0.5.23")
+    assert parse(newest_known(PROJECT)) >= parse("0.5.23")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sglfab.testing.fab import FAB, ROOT, Fab
-from tasks.edge import without_hosts
+from tasks.commandline import without_hosts
 
 fab = Fab()
 
@@ -34,8 +34,8 @@ def test_list_shows_every_command_of_the_contract_with_a_help_line():
     listed = json.loads(fab("--list", "-F", "json").out)
     helps = {task["name"]: task["help"] for task in listed["tasks"]}
     expected = {
-        "launch", "patch-debug", "unpatch-debug", "patch-status", "wait-health", "diagnose", "stop", "restart",
-        "status", "logs", "runs", "preflight", "profiles", "render", "explain",
+        "launch", "patch-debug", "unpatch-debug", "patch-status", "patch-check", "wait-health", "diagnose", "stop",
+        "restart", "status", "logs", "runs", "preflight", "profiles", "render", "explain",
     }  # fmt: skip
     assert set(helps) == expected
     assert all(text and text.endswith(".") for text in helps.values())
@@ -88,6 +88,9 @@ def test_wrong_words_get_an_answer_and_no_traceback(answered, case):
     assert done.code == code, done
     assert named in done.said
     assert "Traceback" not in done.err
+    if code == 2 and "--json" not in done.words:
+        assert "\n  where: " in done.err
+        assert "\n  try:   " in done.err
 
 
 def test_wrong_words_run_nothing(answered):

@@ -89,6 +89,9 @@ def test_a_wait_outlives_its_connection(remote, sshd):
     remote.open_gate()
     done = ended(waiting)
     assert (done.code, done.json["verdict"]) == (0, "ready"), done
+    assert fab("diagnose", "--replay", run, "--json").json == done.json
+    file = sshd.state_dir / "runs" / run / "watch.jsonl"
+    assert fab("diagnose", "--replay", str(file), "--json").json == done.json
 
 
 def test_a_host_that_stays_away_is_unreachable_and_its_server_untouched(remote, tmp_path):

@@ -52,6 +52,15 @@ def test_during_the_wait_of_a_launch(place, at_terminal):
     assert (resumed.code, resumed.json["verdict"], resumed.json["run"]) == (0, "ready", run)
 
 
+def test_a_sigterm_during_the_wait_is_as_good_as_ctrl_c(place, at_terminal):
+    place.host.write_profile(setup=[place.gate])
+    with at_terminal("launch", "--profile", "standin") as terminal:
+        terminal.until("/health")
+        os.kill(terminal.process.pid, signal.SIGTERM)
+        assert_left_well(terminal)
+        assert typed_after(terminal, "Resume") == ["wait-health", "--run", *place.live]
+
+
 def test_before_anything_was_stopped(place, at_terminal):
     """The command of a secret takes its time: nothing has begun on the host."""
     run = place.launch()

@@ -64,12 +64,17 @@ def test_a_crash_while_loading_is_told_with_its_first_cause_within_two_seconds_o
     assert first["text"].strip() in place.logged(told["run"]).split("\n")[first["line"] - 1]
     assert place.runs()[told["run"]]["verdict"]["primary"] == told["primary"]["id"]
     assert _watch_ended(place, told["run"]) - exit_of(place, told["run"])["time"] <= 2.0
+    assert replayed(place, told["run"]) == told
+
+
+def replayed(place, run):
+    return place.fab("diagnose", "--replay", run, "--json").json
 
 
 def _watch_ended(place, run):
     """Unix time of the last thing that the wait was told: with it came the verdict."""
     seen = [json.loads(line) for line in (place.folder(run) / "watch.jsonl").read_text().splitlines()]
-    return seen[0]["data"]["wall"] + seen[-1]["t"]
+    return next(line["data"]["wall"] for line in seen if line["kind"] == "start") + seen[-1]["t"]
 
 
 def test_a_deadline_ends_the_wait_and_not_the_server(place):
@@ -77,6 +82,7 @@ def test_a_deadline_ends_the_wait_and_not_the_server(place):
     done = place.fab("launch", "--profile", "standin", "--deadline", "3", "--json")
     assert (done.code, done.json["verdict"], done.json["stage"]) == (5, "timed_out", "load-weights"), done
     assert place.live == [done.json["run"]]
+    assert replayed(place, done.json["run"]) == done.json
     assert place.runs()[done.json["run"]]["plan"]["wait"]["deadline_s"] is None  # it was of that command alone
 
 
@@ -88,6 +94,7 @@ def test_patches_that_show_no_trace_are_degraded(place):
     assert done.json["primary"]["id"] == "patch.not_active"
     assert {e["rank"] for e in done.json["primary"]["evidence"]} == {"TP0", "TP1"}
     assert len(place.live) == 1
+    assert replayed(place, done.json["run"]) == done.json
 
 
 def test_what_changed_since_the_profile_was_last_ready_is_said(place):
