@@ -114,7 +114,8 @@ class Desk:
     def way(via: str) -> str:
         """How taps get in. Raises InputError bad-via."""
         if via not in ("file", "plugin"):
-            raise InputError("bad-via", f"--via takes file or plugin, not {via!r}", where="--via")
+            what = f"--via takes file or plugin, not {via!r}"
+            raise InputError("bad-via", what, where="--via", try_="--via plugin: no file is touched")
         return via
 
     def known(self, name: str | None) -> Profile | None:
