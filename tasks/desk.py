@@ -8,28 +8,24 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from invoke.exceptions import Exit
 
-from sglfab.errors import ExitCode, InputError, SglfabError
+from sglfab.errors import InputError, SglfabError
 from sglfab.flows.clock import Clock, SystemClock
-from sglfab.flows.events import Report, Said
+from sglfab.flows.events import Report
 from sglfab.flows.foreign import Foreign
 from sglfab.flows.identity import Operator, operator
 from sglfab.flows.runs import Wanted
-from sglfab.model import Json, Profile, Verdict
+from sglfab.model import Json, Profile
 from sglfab.project import Project, open_project
-from sglfab.report import errors, json_out
+from sglfab.report import json_out
 from sglfab.report.redact import Redactor
-from sglfab.transports import local
 from sglfab.transports.host import Host
 
 from . import commandline
 from .pipes import deliver
-
-if TYPE_CHECKING:
-    from sglfab.profiles.hosts import HostEntry
 
 
 def say_line(line: str, *, err: bool = False) -> None:
@@ -81,7 +77,6 @@ class Desk:
     redactor: Redactor = field(default_factory=Redactor)
     hidden: tuple[str, ...] = field(default=(), repr=False)
     configs: str | None = None
-    _connected: list[Host] = field(default_factory=list, repr=False)
     doing: str = ""  # what was begun on the host that an interruption leaves half done
 
     @classmethod
@@ -173,121 +168,16 @@ class Desk:
 
     def each_host(self, act: Callable[[Seat], Answer], profile: Profile | None = None) -> None:
         """Run act on every host named by -H, else by the profile, else on this machine; exit with the worst code."""
-        if not commandline.first_call():
-            return  # the first call has visited all hosts of -H
-        named = commandline.cli_hosts(self.c)
-        names = named or list(profile.hosts if profile else ()) or [commandline.LOCAL]
-        if not named and len(names) > 1:
-            what = f"`hosts:` names {len(names)} nodes of one server; multi-node launch is not there yet"
-            raise InputError("several-nodes", what, where="hosts:", try_="one host, or -H HOST")
-        self._give(lambda: self._visit(names, act, profile))
+        from .rounds import Round
+
+        if commandline.first_call():  # the first call has visited all hosts of -H
+            Round(self, profile).one_by_one(act)
 
     def all_hosts(
         self, act: Callable[[Sequence[Seat]], Sequence[Answer | SglfabError]], profile: Profile | None
     ) -> None:
         """Run act once, over all hosts that `each_host` would visit one by one, the nodes of one server included."""
-        if not commandline.first_call():
-            return
-        names = commandline.cli_hosts(self.c) or list(profile.hosts if profile else ()) or [commandline.LOCAL]
-        self._give(lambda: self._together(names, act, profile))
+        from .rounds import Round
 
-    def _give(self, visit: Callable[[], list[Answer]]) -> None:
-        """One JSON object for all hosts; exit with the worst code."""
-        try:
-            answers = visit()
-            if self.json:
-                payloads = [answer.payload for answer in answers]
-                deliver(lambda: json_out.print_json(json_out.hosts_json(payloads), redactor=self.redactor))
-            for answer in answers:
-                answer.after()
-        finally:
-            for host in self._connected:
-                host.close()
-        worst = max((answer.exit_code for answer in answers), default=0)
-        if worst:
-            raise Exit(code=int(worst))
-
-    def _together(
-        self,
-        names: Sequence[str],
-        act: Callable[[Sequence[Seat]], Sequence[Answer | SglfabError]],
-        profile: Profile | None,
-    ) -> list[Answer]:
-        from sglfab.report.live import LiveView
-
-        for name in names:
-            self._connected.append(self.connect(name, profile.python if profile else None))
-        try:
-            with LiveView(redactor=self.redactor) as report:
-                found = act([Seat(host, self, report) for host in self._connected])
-                for text in (text for host in self._connected for text in (*host.notes, *host.gaps)):
-                    report(Said(text, "warning"))
-        except KeyboardInterrupt:
-            return [self._interrupted(name) for name in names]
-        answers = [self._refused(f, n) if isinstance(f, SglfabError) else f for f, n in zip(found, names, strict=True)]
-        if not self.json:
-            for answer in answers:
-                answer.show()
-        return answers
-
-    def _visit(self, names: Sequence[str], act: Callable[[Seat], Answer], profile: Profile | None) -> list[Answer]:
-        """Every host, whatever the others answered; Ctrl-C ends the round."""
-        answers: list[Answer] = []
-        for name in names:
-            answers.append(self._one(name, act, profile))
-            if answers[-1].exit_code == ExitCode.INTERRUPTED:
-                break
-        return answers
-
-    def _one(self, name: str, act: Callable[[Seat], Answer], profile: Profile | None) -> Answer:
-        from sglfab.report.live import LiveView
-
-        try:
-            host = self.connect(name, profile.python if profile else None)
-            self._connected.append(host)
-            with LiveView(redactor=self.redactor) as report:
-                answer = act(Seat(host, self, report))
-                for text in (*host.notes, *host.gaps):
-                    report(Said(text, "warning"))
-            if not self.json:
-                deliver(answer.show)
-            return answer
-        except SglfabError as error:
-            answer = self._refused(error, name)
-            if not self.json:
-                answer.show()
-            return answer
-        except KeyboardInterrupt:
-            return self._interrupted(name)
-
-    def _refused(self, error: SglfabError, name: str) -> Answer:
-        payload = {**errors.error_json(error, self.redactor), "host": name}
-        return Answer(payload, int(error.exit_code), lambda: errors.print_error(error, redactor=self.redactor))
-
-    def _interrupted(self, name: str) -> Answer:
-        """Ctrl-C while nothing was begun, or in something that ends on the host by itself."""
-        state = f"{self.doing} may go on there (fab status)" if self.doing else "nothing was changed"
-        line = f"interrupted; on {name} {state}. Again: {self.again}"
-        if not self.json:
-            say_line(line, err=True)
-        return Answer(Verdict("loading", host=name, notes=(line,)).to_json(), ExitCode.INTERRUPTED)
-
-    def connect(self, name: str, python: str | None) -> Host:
-        entry = self._entry(name)
-        interpreter = python or (entry.python if entry else None) or "python3"
-        state_dir = entry.state_dir if entry else None
-        if name == commandline.LOCAL:
-            return Host(local.LocalTransport(), python=interpreter, state_dir=state_dir)
-        from sglfab.transports import ssh
-
-        address = (entry.address if entry else None) or name
-        transport = ssh.connect(address, self.c.config, label=name)
-        return Host(transport, python=interpreter, state_dir=state_dir)
-
-    def _entry(self, name: str) -> HostEntry | None:
-        """The host in hosts.yaml. Reading one takes as long to import as all the rest, so only where there is one."""
-        if not any((base / "hosts.yaml").is_file() for base in (*self.project.extra, self.project.root / "configs")):
-            return None
-        from sglfab.profiles.hosts import load_hosts
-
-        return load_hosts(self.project).get(name)
+        if commandline.first_call():
+            Round(self, profile).together(act)

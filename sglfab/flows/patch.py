@@ -135,7 +135,9 @@ def checks(seen: Preview | PluginPreview | None) -> tuple[Check, ...]:
     if seen is None:
         return ()
     drafts = (Check("patch-taps", "warning", f"not in this release: {', '.join(seen.absent)}"),) if seen.absent else ()
-    return (Check("patch", "ok", seen.summary), *drafts)
+    notes = shared_note(seen.install) if isinstance(seen, Preview) else ()
+    shared = (Check("patch-shared", "warning", note) for note in notes)
+    return (Check("patch", "ok", seen.summary), *drafts, *shared)
 
 
 def apply(

@@ -29,6 +29,7 @@ def conflict(refused: Refused, install: Install) -> PatchError:
 
 
 def _way_out(install: Install, path: str) -> str:
+    """What brings the file back, then the way around it."""
     state, file = install.states[path], install.file(path)
     if state.kind == OURS and file.writable:
         return "fab unpatch-debug"
@@ -54,12 +55,9 @@ def refuse_while_starting(install: Install, replaces: Collection[str]) -> None:
     busy = [server for server in install.servers if server.starting and server.run not in replaces]
     if busy:
         what = f"{busy[0].name} is starting from this install right now: half of it would import other files"
-        raise PatchError(
-            "patch-server-starting",
-            what,
-            where=install.root,
-            try_="wait until it is ready (fab wait-health), or stop it",
-        )
+        plugin = f", or touch no file: {VIA_PLUGIN}" if plugin_is_possible(install) else ""
+        try_ = f"wait until it is ready (fab wait-health), or stop it{plugin}"
+        raise PatchError("patch-server-starting", what, where=install.root, try_=try_)
 
 
 def shared_note(install: Install) -> tuple[str, ...]:

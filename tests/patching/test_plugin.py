@@ -206,6 +206,9 @@ def test_an_install_that_others_use_is_told_to_be_shared(taking, project, here, 
     install = change(read(project, here, (), **where(taking)))
     notes = shared_note(install)
     assert [says in note and "--via plugin" in note for note in notes] == ([True] if says else [])
+    preview = patch.preview(project, here, [SET], **where(taking))
+    checks = patch.checks(replace(preview, install=install))
+    assert [check.text for check in checks if check.name == "patch-shared"] == list(notes)
 
 
 # --- in the server ----------------------------------------------------------------------------------------------------

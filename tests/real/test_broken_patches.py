@@ -20,6 +20,7 @@ from sglfab.project import Project
 from sglfab.testing.cpu.layout import PATCHED_FILES, CpuKit, differs_from_record
 from sglfab.testing.cpu.overlay import Overlay
 from sglfab.testing.cpu.plain import PlainServer, server_env
+from sglfab.testing.fab import Fab
 from sglfab.testing.fixtures import find_free_port
 from sglfab.transports.host import Host
 from sglfab.transports.local import LocalTransport
@@ -197,3 +198,37 @@ def test_a_trace_folder_that_is_not_there_changes_no_token(
     assert served.tokens == unpatched.tokens
     assert sum("nothing is wrapped" in line for line in served.said) >= TP_SIZE
     assert not (tmp_path / "gone").exists()
+
+
+# What somebody else's patch may be: no try around it, no look whether it compiles. Ours cannot become one of these.
+BROKEN_FILES = {
+    "SyntaxError in the target": ("srt/models/deepseek_v2.py", "def (\n"),
+    "SystemExit in the draft": ("srt/models/llama_eagle3.py", "raise SystemExit('leaves at import')\n"),
+    "exception at import": ("srt/layers/logits_processor.py", "raise RuntimeError('fails at import')\n"),
+    "exception at call": (
+        "srt/layers/logits_processor.py",
+        "def _fail(*args, **kwargs):\n    raise RuntimeError('fails at call')\n\n\nLogitsProcessor.forward = _fail\n",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BROKEN_FILES)
+def test_a_file_that_somebody_broke_never_serves_and_the_verdict_says_why(
+    cpu_kit: CpuKit, overlay: Overlay, tmp_path: Path, name: str
+) -> None:
+    relative, tail = BROKEN_FILES[name]
+    path = overlay.sglang / relative
+    original = path.read_bytes()
+    fab = Fab(env={"SGLFAB_STATE_DIR": str(tmp_path / "state"), "SGLFAB_CPU": str(cpu_kit.root)})
+    sets = (f"python={overlay.root}", f"port={find_free_port()}")
+    words = [word for assignment in sets for word in ("--set", assignment)]
+    path.write_bytes(original + b"\n\n" + tail.encode())
+    try:
+        done = fab("launch", "--profile", "cpu-demo", "--json", *words, timeout_s=380)
+    finally:
+        path.write_bytes(original)
+        fab("stop", "--grace", "1")
+    assert (done.code, done.json["verdict"]) == (3, "crashed"), done
+    evidence = json.dumps([done.json["primary"], done.json["findings"]])
+    assert any(word in evidence for word in (Path(relative).stem, "at import", "at call")), done
