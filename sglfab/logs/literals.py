@@ -17,7 +17,7 @@ else:
 
 _VARYING = b"0123456789."  # what differs between two lines of one statement
 _WINDOW = 1 << 16  # bytes: a reader that stops in a block has not looked much further
-_SHAPES = 1 << 14  # that are remembered
+_SHAPES, _SHAPE = 1 << 12, 400  # how many are remembered, and of how many bytes at most
 
 
 def trie_pattern(literals: Iterable[str]) -> str:
@@ -80,7 +80,7 @@ class Shapes:
         if shape in self._foul:
             return True
         known = self._clean if self._search(shape) is None else self._foul
-        if len(known) < _SHAPES:
+        if len(known) < _SHAPES and len(shape) <= _SHAPE:
             known.add(shape)
         return known is self._foul
 
@@ -115,7 +115,7 @@ class Screen:
                 return
 
 
-def _plain(literals: tuple[str, ...]) -> Any:
+def _plain(literals: Iterable[str]) -> Any:
     return re.compile(trie_pattern(literals).encode())
 
 
