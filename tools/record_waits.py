@@ -57,6 +57,7 @@ def _killed(title: str | None) -> Callable[[Bench], Json]:
         run = bench.launch()
         with bench.waiting(run) as verdict:
             titled = bench.process(run, title or RANK)
+            time.sleep(2)  # the watcher has seen it, too
             os.kill(titled if title else run["main"]["pid"], signal.SIGKILL)
             return verdict(time.monotonic())[1]
 
@@ -145,7 +146,7 @@ SITUATIONS: dict[str, Callable[[Bench], Json]] = {
     "crashed-asked-to-stop": asked_to_stop,
     "stuck-rank-stopped-while-serving": stopped_while_serving,
     "stuck-rank-stopped-while-loading": stopped_while_loading,
-    "unreachable-busy-port": busy_port,
+    "crashed-busy-port": busy_port,
     "timed-out": timed_out,
 }
 

@@ -13,6 +13,7 @@ from sglfab.diagnosis.logverdict import LogVerdict
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.diagnosis.signature import Signature, fill
 from sglfab.model import Evidence, ExitStatus, Finding
+from sglfab.sglang import endings
 
 if TYPE_CHECKING:
     from sglfab.diagnosis.judge import Judge
@@ -166,6 +167,11 @@ def _dead(judge: Judge) -> tuple[Evidence, str | None]:
     return Evidence("process", f"{role} {title} (pid {pid}) is gone{how}", rank=rank), rank
 
 
+def _first_pid(judge: Judge) -> int | None:
+    death = judge.host.first_death()
+    return death[1] if death else None
+
+
 def _from(
     judge: Judge,
     id_: str,
@@ -235,14 +241,15 @@ def _unknown(judge: Judge, status: ExitStatus | None, said: LogVerdict | None = 
     dead, rank = _dead(judge)
     how = f" with {status.signal or 'exit code ' + str(status.code)}" if status else ""
     log = said.primary.evidence[:1] if said and said.primary else ()
-    last = (dead,) if judge.host.first_death() or not log else ()
+    other = bool(log) and endings.tells_of_another(log[0].text, pid=_first_pid(judge), rank=rank)
+    last = (dead,) if (judge.host.first_death() and not other) or not log else ()
     stage, draft = judge.log.run.progress.overall()
     return Finding(
         id="unknown",
         category="unknown",
         title=f"a process of the server ended{how}, and nothing that could be read says why",
         severity="fatal",
-        rank=rank,
+        rank=None if other else rank,
         evidence=(*log, *last),
         advice=("read the last lines of the log: `fab logs`",),
         confidence="low",

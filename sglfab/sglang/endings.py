@@ -70,3 +70,19 @@ ECHO = re.compile(
 
 def ending_of(text: str) -> Ending | None:
     return next((e for e in ENDINGS if e.needle in text and e.pattern.search(text)), None)
+
+
+_WHO_DIED = re.compile(r"^(?:.*Error: )?Rank (?P<rank>\d+) scheduler |Subprocess \S+ \(pid=(?P<pid>\d+)\) crashed")
+
+
+def tells_of_another(text: str, *, pid: int | None, rank: str | None) -> bool:
+    """Whether the launcher names, as the first that died, another process than the one of this pid and rank.
+
+    A process that dies as soon as it is there may never have been seen; those that the launcher then ends are.
+    """
+    told = _WHO_DIED.search(text)
+    if told is None:
+        return False
+    if told["pid"]:
+        return pid is not None and int(told["pid"]) != pid
+    return rank is not None and rank != f"TP{told['rank']}" and re.fullmatch(r"TP\d+", rank) is not None

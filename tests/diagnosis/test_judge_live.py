@@ -265,6 +265,29 @@ def test_a_dead_detokenizer_is_a_crash_although_everything_else_lives() -> None:
     assert "detokenizer" in verdict.primary.evidence[-1].text
 
 
+NAMED = {
+    "the detokenizer, which was never seen": (
+        "Subprocess detokenizer (pid=77) crashed with exit code -9. Triggering",
+        None,
+    ),
+    "another rank, which was never seen": (
+        "RuntimeError: Rank 1 scheduler died during initialization (exit code: -9).",
+        None,
+    ),
+    "this rank": ("RuntimeError: Rank 0 scheduler died during initialization (exit code: -9).", "TP0"),
+    "this process": ("Subprocess scheduler_0 (pid=2) crashed with exit code -9. Triggering", "TP0"),
+}
+
+
+@pytest.mark.parametrize(("line", "rank"), NAMED.values(), ids=NAMED.keys())
+def test_the_launcher_names_who_died_first(line: str, rank: str | None) -> None:
+    wait = Wait().start().alive(0.1, 1, 2).see(0.2, "kernel", lines=[]).log(5, f"[2026-12-01 09:29:00] {line}\n")
+    wait.alive(5.1, 1, gone=(2,)).see(6, "kernel", lines=[])
+    primary = wait.at(7).primary
+    assert (primary.id, primary.rank) == ("unknown", rank)
+    assert any("is gone" in one.text for one in primary.evidence) is (rank is not None)
+
+
 def test_a_stopped_server_is_crashed_and_its_title_says_stopped() -> None:
     text = "[2026-12-01 01:30:53] SIGTERM received. signum=15 frame=None. Draining requests and shutting down...\n"
     wait = serving().log(9, text).alive(10, gone=(1, 2, 3, 4)).see(10, "exit", code=0, signal=None)
