@@ -109,8 +109,7 @@ class Desk:
     def way(via: str) -> str:
         """How taps get in. Raises InputError bad-via."""
         if via not in ("file", "plugin"):
-            what = f"--via takes file or plugin, not {via!r}"
-            raise InputError("bad-via", what, where="--via", try_="--via plugin: no file is touched")
+            raise InputError("bad-via", f"--via takes file or plugin, not {via!r}", where="--via", try_="--via plugin")
         return via
 
     def known(self, name: str | None) -> Profile | None:

@@ -80,6 +80,7 @@ def _guarded(body: Callable[..., None]) -> Callable[..., None]:
         pipes.open_streams()
         try:
             _refuse_bare_set()
+            _refuse_empty(kwargs)
             with pipes.sigterm_interrupts():
                 body(c, *args, **kwargs)
         except Exit:
@@ -112,6 +113,15 @@ def _refuse_bare_set() -> None:
             raise InputError(
                 "bare-set", "--set needs a name, = and a value", where="--set", try_="--set args.tp-size=4"
             )
+
+
+def _refuse_empty(flags: dict[str, Any]) -> None:
+    """`--log "$LOG"` of a script whose variable is unset: whatever was meant, it was not what no flag at all means."""
+    for name, value in flags.items():
+        if value == "":
+            flag = "--" + name.strip("_").replace("_", "-")
+            what = f"{flag} got an empty value"
+            raise InputError("empty-value", what, where=flag, try_=f"{flag} VALUE, or nothing of it")
 
 
 def refuse_bad_start() -> None:

@@ -12,12 +12,11 @@ from sglfab.logs import records
 from sglfab.logs.records import Record
 from sglfab.logs.tracebacks import Failure
 from sglfab.model import Evidence, Finding
-from sglfab.sglang import endings
+from sglfab.sglang import endings, stages
 
 MAX_EVIDENCE = 12
 MAX_CONSEQUENCES = 40
 _UP = ("warmup", "serving")
-FEW_FRAMES = 6
 _NATIVE = frozenset((records.NATIVE, records.PLAIN, records.CODE, records.KERNEL))
 
 
@@ -134,14 +133,13 @@ def following(run: Run, match: Match) -> Failure | None:
 
 def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[str, bool]) -> tuple[str, bool]:
     """Stage and draft of a traceback. Frames decide; where they were cut away, the rank's own words."""
-    told, draft = run.told(failure)
-    if len(failure.frames) < FEW_FRAMES:
-        draft = draft or said[1]
+    told = run.told(failure)
     if said[0] in _UP:
-        return told or said[0], False
-    if usual in ("import", "args") and (failure.rank or "Scheduler" in failure.head):
-        usual = None  # a scheduler is beyond that
-    return told or usual or said[0], draft
+        return told.stage or said[0], False
+    beyond = failure.rank is not None and stages.ORDER[said[0]] >= stages.ORDER["load-weights"]
+    if beyond or (usual in ("import", "args") and (failure.rank or "Scheduler" in failure.head)):
+        usual = None  # the rank itself has said where it is; a scheduler is beyond the launcher's stages
+    return told.stage or usual or said[0], told.draft or (said[1] and not told.whole)
 
 
 def _group_line(match: Match) -> int:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sglfab.diagnosis import hostjoin
-from sglfab.diagnosis.hostfold import rank_of_title
+from sglfab.diagnosis.hostfacts import rank_of_title
 from sglfab.diagnosis.logverdict import LogVerdict
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.diagnosis.signature import Signature, fill

@@ -1,4 +1,4 @@
-"""Single facts of a host: a process that the kernel killed, an error of a GPU, where a rank is in its code."""
+"""Single facts of a host: a process, one that the kernel killed, an error of a GPU, where a rank is in its code."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ _VICTIM = re.compile(
 _XID = re.compile(r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>\d+)")
 # A faulty kernel of the program, or what its end leaves behind (NVIDIA's Xid list): no trouble of the hardware.
 _PROGRAM_XIDS = frozenset((13, 31, 43, 45, 69))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A watched process or a compiler, as last seen."""
+
+    pid: int
+    role: str
+    title: str
+    state: str
+    cpu_s: float
+    read_kb: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,7 @@ class Stack:
 
     @property
     def name(self) -> str:
-        return self.rank or f"the {self.role}"
+        return self.rank or f"the {self.role} process"
 
     def place(self, *, plural: bool = False) -> str:
         """The innermost frame, and the nearest one of SGLang's own when that is another's."""
@@ -89,3 +101,20 @@ def stack_of(t: float, data: Mapping[str, Json]) -> Stack | None:
         return None
     role, frames = str(data.get("role") or "process"), tuple(map(str, main.get("frames") or ()))
     return Stack(t, int(data["pid"]), role, data.get("rank"), bool(main.get("active")), frames)
+
+
+def process_of(raw: Mapping[str, Json]) -> Process:
+    return Process(
+        int(raw["pid"]),
+        str(raw.get("role") or "other"),
+        str(raw.get("title") or ""),
+        str(raw.get("state") or "?"),
+        float(raw.get("cpu_s") or 0),
+        float(raw.get("read_kb") or 0),
+    )
+
+
+def rank_of_title(title: str) -> str | None:
+    """`sglang::scheduler_TP0` or `sglang::scheduler_DP1_TP3` → the rank as SGLang prints it."""
+    found = re.findall(r"(?:^|[_ ])((?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d+)", title.replace("sglang::scheduler", " "))
+    return " ".join(found) or None

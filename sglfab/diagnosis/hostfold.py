@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sglfab.diagnosis.hostfacts import Kill, Stack, Xid, kill_of, stack_of, xid_of
+from sglfab.diagnosis.hostfacts import Kill, Process, Stack, Xid, kill_of, process_of, stack_of, xid_of
 from sglfab.model import ExitStatus, Json, Observation
 from sglfab.sglang import answers
 
 WATCHED = ("main", "scheduler", "detokenizer")
 FLAT_CPU = 0.02  # share of one core below which a process does nothing
-
-
-@dataclass(frozen=True)
-class Process:
-    """A watched process or a compiler, as last seen."""
-
-    pid: int
-    role: str
-    title: str
-    state: str
-    cpu_s: float
-    read_kb: float
 
 
 @dataclass
@@ -106,7 +93,7 @@ class HostFold:
 
     def _on_processes(self, t: float, data: Mapping[str, Json]) -> None:
         before = self.processes
-        self.processes = {int(p["pid"]): _process(p) for p in data.get("alive") or ()}
+        self.processes = {int(p["pid"]): process_of(p) for p in data.get("alive") or ()}
         self.known |= {pid: p.title for pid, p in self.processes.items()}
         self.seen_watched = self.seen_watched or any(p.role in WATCHED for p in self.processes.values())
         known = {pid for _, pid, _, _ in self.dead}
@@ -254,20 +241,3 @@ class HostFold:
         if self.exit_t is not None:
             found.append((self.exit_t, self.main, "main", "main process"))
         return min(found, key=lambda d: d[0], default=None)
-
-
-def _process(raw: Mapping[str, Json]) -> Process:
-    return Process(
-        int(raw["pid"]),
-        str(raw.get("role") or "other"),
-        str(raw.get("title") or ""),
-        str(raw.get("state") or "?"),
-        float(raw.get("cpu_s") or 0),
-        float(raw.get("read_kb") or 0),
-    )
-
-
-def rank_of_title(title: str) -> str | None:
-    """`sglang::scheduler_TP0` or `sglang::scheduler_DP1_TP3` → the rank as SGLang prints it."""
-    found = re.findall(r"(?:^|[_ ])((?:DP|PP|TP|EP|ATTN_CP|MOE_DP)\d+)", title.replace("sglang::scheduler", " "))
-    return " ".join(found) or None

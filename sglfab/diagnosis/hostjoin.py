@@ -40,7 +40,7 @@ def ruled_out(host: HostFold) -> tuple[str, ...]:
     if others:
         named = ", ".join(f"{pid}{f' ({name})' if name else ''}" for pid, name in list(others.items())[:3])
         return (f"the kernel's OOM killer: what it killed is no process of this server: {named}",)
-    return ("the kernel's OOM killer: its log is readable and has no such line",)
+    return ("the kernel's OOM killer: its log has no such line",)
 
 
 def kills(host: HostFold) -> tuple[Evidence, ...]:

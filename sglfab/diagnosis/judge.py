@@ -58,7 +58,7 @@ class Judge:
             return
         self.log.feed(data)
         self.log_t = seen.t
-        if any(line.strip() and stages.PROBED not in line for line in data.splitlines()):
+        if any(stages.PROBED not in line for line in data.splitlines()):
             self.moved_t = seen.t
         if self.http_t is None and stages.ORDER[self.log.run.progress.overall()[0]] >= stages.ORDER["http"]:
             self.http_t = seen.t

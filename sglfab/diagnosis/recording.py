@@ -111,7 +111,10 @@ def readable(lines: Iterable[bytes]) -> Iterator[Line]:
 
 def parsed(number: int, text: bytes) -> Line:
     """One line of a record. Raises ValueError for anything else."""
-    shape = json.loads(text)
+    try:
+        shape = json.loads(text)
+    except RecursionError:  # nested a thousand deep: nothing of ours
+        raise ValueError("not an observation") from None
     if not isinstance(shape, Mapping):
         raise ValueError("not an object")
     t, kind, data, watch = (shape.get(name) for name in ("t", "kind", "data", "watch"))

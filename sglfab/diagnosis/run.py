@@ -17,8 +17,18 @@ from sglfab.sglang.endings import Ending
 
 MAX_ENDS = 64
 MAX_ERRORS = 32
+FEW_FRAMES = 6  # with fewer, the outer frames may have been cut away
 _ENDING = (records.LOG, records.PLAIN, records.TRACEBACK, records.KERNEL)
 _DEAD_MAIN = ("_run_module_as_main", "launch_server.py:<module>", "bin/sglang:<module>", "spawn.py:spawn_main")
+
+
+@dataclass(frozen=True)
+class Told:
+    """What frames tell. stage None: nothing. whole: enough of them are there to tell of the draft too."""
+
+    stage: str | None
+    draft: bool
+    whole: bool
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ class Run:
     epochs: dict[int, int] = field(default_factory=dict)  # failure's line → epoch when it began
     args: str = ""
     hinted: bool = False  # SGLang printed its "Possible solutions", which stand under every capture failure
-    agreed: dict[int, tuple[str | None, bool]] = field(default_factory=dict)  # failure's line → what its frames tell
+    agreed: dict[int, Told] = field(default_factory=dict)  # failure's line → what its frames tell
 
     def __post_init__(self) -> None:
         self.matcher = Matcher(self.catalogue)
@@ -99,20 +109,20 @@ class Run:
         """Ended whatever may still be printed; a traceback without a head may yet turn out to be harmless."""
         return bool(self.ends) or any(f.root and self._surely(f) for f in self.assembler.failures)
 
-    def told(self, failure: Failure) -> tuple[str | None, bool]:
-        """Stage (None: not told) and draft by a traceback's frames; of ranks that died alike, what most tell.
+    def told(self, failure: Failure) -> Told:
+        """What a traceback's frames tell; of ranks that died alike, what they tell together.
 
-        Frames of interleaved tracebacks may stand in the wrong one.
+        Frames of interleaved tracebacks may stand in the wrong one, so most decide on the stage, and any on the draft.
         """
         if failure.line not in self.agreed:
             alike = [f for f in self.failures() if f.likeness() == failure.likeness()]
-            answers = [self._frames_tell(f) for f in (alike if len(alike) > 2 else [failure])]
-            self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), Counter(answers).most_common(1)[0][0])
+            voters = alike if len(alike) > 2 else [failure]
+            texts = [f.frame_text() for f in voters]
+            stage = Counter(stages.stage_of_frames(text, ready=self.ready) for text in texts).most_common(1)[0][0]
+            draft = any(stages.draft_of_frames(text) for text in texts)
+            told = Told(stage, draft, any(len(f.frames) >= FEW_FRAMES for f in voters))
+            self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), told)
         return self.agreed[failure.line]
-
-    def _frames_tell(self, failure: Failure) -> tuple[str | None, bool]:
-        frames = failure.frame_text()
-        return stages.stage_of_frames(frames, ready=self.ready), stages.draft_of_frames(frames)
 
     def undecided(self) -> bool:
         """Whether a sign of life would still change what was printed before."""

@@ -34,7 +34,7 @@ def quiet_since(judge: Judge, now_s: float) -> float | None:
         allowed = judge.expect.allowance_s(judge.log.run.progress.overall()[0])
         if stopped is not None:
             allowed = min(allowed, PAUSE_S)
-        began = max(judge.log_t or 0.0, stopped or 0.0)
+        began = max(judge.moved_t, stopped or 0.0)
     return began if began is not None and now_s - began >= SHARE * allowed else None
 
 
@@ -51,11 +51,11 @@ def joined(judge: Judge, outcome: Outcome) -> Outcome:
 
 
 def _evidence(judge: Judge) -> tuple[Evidence, ...]:
-    """Of what was dumped since something last moved."""
-    moved = max(judge.log_t or 0.0, judge.host.healthy_t or 0.0)
+    """Of what was dumped since something last moved: the schedulers, or, before there are any, everybody."""
+    moved = max(judge.moved_t, judge.host.healthy_t or 0.0)
     taken = [stack for stack in judge.host.stacks.values() if stack.t >= moved]
-    ranks = [stack for stack in taken if stack.role == "scheduler"]
-    return compared(ranks or taken)
+    ranked = any(process.role == "scheduler" for process in judge.host.processes.values())
+    return compared([stack for stack in taken if stack.role == "scheduler" or not ranked])
 
 
 def compared(stacks: Sequence[Stack]) -> tuple[Evidence, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sglfab.diagnosis.expectation import Allowance
-from sglfab.diagnosis.hostfold import Process, rank_of_title
+from sglfab.diagnosis.hostfacts import Process, rank_of_title
 from sglfab.diagnosis.outcome import Outcome
 from sglfab.diagnosis.signature import fill
 from sglfab.model import Evidence, Finding

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from sglfab.flows.identity import Operator
-from sglfab.flows.patch_draft import left_out
+from sglfab.flows.patch_draft import choose, left_out
 from sglfab.flows.patch_install import load, read
 from sglfab.flows.patch_plugin import PluginPreview
 from sglfab.flows.patch_refusal import conflict, refuse_while_starting, shared_note
@@ -116,7 +116,7 @@ def preview(
     every = load(project, names)
     install = read(project, host, every.modules, sglang_path=sglang_path)
     refuse_while_starting(install, replaces)
-    patch_set = every.for_draft(draft)
+    patch_set = choose(every, draft)
     writing = _accepted(plan_apply(install, patch_set, operator=""), install)
     others = any(install.source(path) is not None for path in every.modules if path not in patch_set.modules)
     notes = (f"{left_out(every)} (--draft DIR, or --profile)",) if others and not draft else ()

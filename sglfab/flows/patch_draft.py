@@ -36,6 +36,16 @@ def draft_of(host: Host, profile: Profile | None, named: str | None) -> tuple[st
     return found
 
 
+def choose(patch_set: PatchSet, draft: Sequence[str]) -> PatchSet:
+    """The set as that draft needs it. Raises InputError draft-has-no-tap where nothing of the set is left."""
+    chosen = patch_set.for_draft(draft)
+    if chosen.taps:
+        return chosen
+    other = f"a {', '.join(draft)} is none of them" if draft else "which one will run is not known"
+    what = f"every tap of {patch_set.name} is for certain drafts, and {other}"
+    raise InputError("draft-has-no-tap", what, where="--patches", try_="--draft DIR, the folder of the draft")
+
+
 def draft_checks(
     project: Project, names: Sequence[str], draft_path: str | None, draft: Sequence[str]
 ) -> tuple[Check, ...]:

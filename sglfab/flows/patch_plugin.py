@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sglfab.errors import PatchError
+from sglfab.flows.patch_draft import choose
 from sglfab.flows.patch_install import load, read
 from sglfab.model import Json
 from sglfab.patching.planning import Install
@@ -47,7 +48,7 @@ def preview_plugin(
     patch_set = load(project, names)
     install = read(project, host, patch_set.modules, sglang_path=sglang_path)
     source = project.read(project.root / "sglfab" / "patching" / "probe" / f"{MODULE}.py")
-    plan = plan_plugin(install, patch_set.for_draft(draft), source)
+    plan = plan_plugin(install, choose(patch_set, draft), source)
     if isinstance(plan, NoPlugin):
         where = f"{install.root}/sglang/{plan.path} (SGLang {install.release})"
         raise PatchError(plan.code, plan.reason, where=where, try_=plan.try_)

@@ -209,7 +209,8 @@ def _state(seen: Json, found: Json) -> Iterator[Check]:
         yield Check("state-disk", "warning", f"how much is free for {seen['state_dir']} could not be told")
         return
     state = "blocker" if free < NO_DISK_MB else "warning" if free < LOW_DISK_MB else "ok"
-    yield Check("state-disk", state, f"{free} MB free for run folders", "" if state == "ok" else "fab runs --prune")
+    try_ = "" if state == "ok" else f"fab runs --prune; df -h {seen['state_dir']}"
+    yield Check("state-disk", state, f"{free} MB free for run folders in {seen['state_dir']}", try_)
 
 
 def _cwd(plan: Plan, found: Json) -> Iterator[Check]:

@@ -19,6 +19,7 @@ from sglfab.hostside.failure import HostError
 from sglfab.hostside.family import members
 from sglfab.hostside.logind import scope_prefix
 from sglfab.hostside.processes import boot_id, send
+from sglfab.hostside.programs import drop_old
 from sglfab.hostside.runs import describe, point_latest, prune_runs, run_dir, server_of
 from sglfab.hostside.state import FULL_DISK, disk_full, private_dir, state_dir, write_atomic, write_json
 
@@ -64,6 +65,7 @@ def _finish(state: str, folder: str, request: Json, warnings: List[str]) -> Json
         point_latest(state, request["profile"], folder)
         if request.get("keep_runs"):
             removed = prune_runs(state, keep=int(request["keep_runs"]))["removed"]
+        drop_old(sys.argv[0])
     except OSError as error:
         warnings.append("the run is recorded, but: %s" % error)
     return {"run": describe(folder), "warnings": warnings, "removed": removed}

@@ -5,34 +5,37 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
+from sglfab.hostside import sockdiag
 from sglfab.hostside.processes import pids, shown, title, user_name, user_of
+from sglfab.hostside.sockdiag import Listener
 
 _LISTEN = "0A"
 
 
-@dataclass(frozen=True)
-class Listener:
-    """A listening socket. host: as in the table, decoded; uid: of whoever opened it."""
-
-    inode: int
-    host: str
-    port: int
-    uid: int
+def listeners(port: int = 0) -> List[Listener]:
+    """Every listening TCP socket of our network namespace, or those on one port."""
+    return _known(port) or []
 
 
-def listeners() -> List[Listener]:
-    """Every listening TCP socket of our network namespace."""
-    found = []
+def _known(port: int) -> Optional[List[Listener]]:
+    """None where neither the kernel's answer nor its table can be read."""
+    found = sockdiag.listening(port)
+    return table(port) if found is None else found
+
+
+def table(port: int = 0) -> Optional[List[Listener]]:
+    """The same from /proc/net/tcp, for a kernel without sock_diag; None where that cannot be read."""
+    found, readable = [], False
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(path, encoding="ascii") as file:
-                found += [_listener(line.split()) for line in list(file)[1:] if line.split()[3] == _LISTEN]
+                found += [_listener(line.split()) for line in list(file)[1:] if line.split(None, 4)[3] == _LISTEN]
         except OSError:
             continue
-    return found
+        readable = True
+    return [one for one in found if port in (0, one.port)] if readable else None
 
 
 def _listener(fields: List[str]) -> Listener:
@@ -46,13 +49,9 @@ def _host(text: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
 
 
-def on_port(port: int) -> List[Listener]:
-    return [listener for listener in listeners() if listener.port == port]
-
-
 def silent(port: int) -> bool:
-    """Whether surely nobody listens there. False where the kernel's table cannot be read."""
-    return os.access("/proc/net/tcp", os.R_OK) and not on_port(port)
+    """Whether surely nobody listens there."""
+    return _known(port) == []
 
 
 def holders(inodes: Set[int], candidates: Optional[Iterable[int]] = None) -> Dict[int, int]:
@@ -90,7 +89,7 @@ def _links(pid: int) -> List[str]:
 
 def owner(port: int) -> Optional[Dict[str, Any]]:
     """{"pid","cmdline","user"} of the holder, pid None if another user's descriptors are closed to us; None: free."""
-    found = on_port(port)
+    found = listeners(port)
     if not found:
         return None
     pids_ = sorted(holders({listener.inode for listener in found}))

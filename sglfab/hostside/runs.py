@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional
@@ -13,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional
 from sglfab.hostside.failure import HostError
 from sglfab.hostside.family import Server
 from sglfab.hostside.processes import boot_id, ident_from, living
+from sglfab.hostside.programs import drop_old
 from sglfab.hostside.state import read_json, state_dir
 
 Run = Dict[str, Any]
@@ -30,7 +32,10 @@ def runs(request: Dict[str, Any], emit: Emit, stdin_closed: threading.Event) -> 
 
 
 def prune(request: Dict[str, Any], emit: Emit, stdin_closed: threading.Event) -> Dict[str, Any]:
-    """Remove the oldest dead runs until `keep` are left; with `dry` only say which."""
+    """Remove the oldest dead runs until `keep` are left, and programs of ours that nobody uses; with `dry` only say
+    which runs."""
+    if not request.get("dry"):
+        drop_old(sys.argv[0])
     return prune_runs(state_dir(request), keep=int(request.get("keep") or 0), dry=bool(request.get("dry")))
 
 

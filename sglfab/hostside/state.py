@@ -29,9 +29,16 @@ def machine_id() -> str:
 
 
 def state_dir(request: Dict[str, Any]) -> str:
-    """The request's `state_dir`, else $SGLFAB_STATE_DIR, else ~/.sglfab/<machine-id>; absolute, not created."""
-    given = request.get("state_dir") or os.environ.get("SGLFAB_STATE_DIR")
-    return os.path.abspath(os.path.expanduser(given or os.path.join("~", ".sglfab", machine_id())))
+    """The request's `state_dir`, else $SGLFAB_STATE_DIR, else ~/.sglfab/<machine-id>; absolute, not created.
+
+    Raises HostError for a relative one: it would be another folder for each folder that `fab` is called in.
+    """
+    given = request.get("state_dir") or os.environ.get("SGLFAB_STATE_DIR") or os.path.join("~", ".sglfab", machine_id())
+    path = os.path.expanduser(given)
+    if not os.path.isabs(path):
+        what = "the state folder is no absolute path"
+        raise HostError("state-dir-unusable", what, where=given, try_="SGLFAB_STATE_DIR=/a/folder/of/your/own")
+    return os.path.abspath(path)
 
 
 def private_dir(path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Set
 from sglfab.hostside.failure import HostError
 from sglfab.hostside.family import Server, members
 from sglfab.hostside.gpus import compute_pids, gpus
-from sglfab.hostside.ports import on_port, ports_of
+from sglfab.hostside.ports import listeners, ports_of
 from sglfab.hostside.processes import Ident, Proc, living, look, send, shown, title, user_of
 from sglfab.hostside.runs import load_run, server_of
 from sglfab.hostside.state import read_json, state_dir
@@ -165,7 +165,7 @@ def _named(proc: Proc) -> Json:
 
 
 def _port_closed(port: int) -> bool:
-    return _wait(lambda: not on_port(port), _PORT_S)
+    return _wait(lambda: not listeners(port), _PORT_S)
 
 
 def _exit_status(target: Target, was_running: bool) -> Optional[Json]:

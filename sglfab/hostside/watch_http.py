@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Optional
 
 from sglfab.hostside.family import Server, members
 from sglfab.hostside.http_probe import Answer, ask
-from sglfab.hostside.ports import holders, on_port, owner, silent
+from sglfab.hostside.ports import holders, listeners, owner, silent
 from sglfab.hostside.processes import living
 
 Json = Dict[str, Any]
@@ -35,7 +35,7 @@ class Identity:
 
     def look(self) -> Optional[bool]:
         """True: a process of our server listens there; False: somebody else; None: nobody, or it can't be told."""
-        inodes = frozenset(listener.inode for listener in on_port(self._port))
+        inodes = frozenset(listener.inode for listener in listeners(self._port))
         if inodes != self._inodes or (self._ours and not self._holder_lives()):
             self._inodes = inodes
             self._ours = self._decide(inodes) if inodes and self._server else None

@@ -33,18 +33,21 @@ class ProcessWatch:
 
     def poll(self) -> None:
         now = time.monotonic()
-        ended = self._refresh()
-        born = self._discover(now)
+        discovers = now >= self._discover_due
+        ended = self._refresh(all_of_them=discovers)
+        born = discovers and self._discover(now)
         if not self._began and self._server.main.pid not in self._known:
             ended.append({"pid": self._server.main.pid, "role": "main", "title": ""})
         if ended or born or now >= self._full_due:
             self._observe(ended, now)
         self._began = True
 
-    def _refresh(self) -> List[Json]:
-        """Look at the known ones again; returns those that have ended since."""
+    def _refresh(self, *, all_of_them: bool) -> List[Json]:
+        """Look again at those that must not end, or at all the known ones; returns who has ended since."""
         ended = []
         for pid, before in list(self._known.items()):
+            if not all_of_them and self._roles[pid] not in WATCHED:
+                continue
             proc = look(pid)
             if proc and proc.start == before.start and not proc.dead:
                 self._known[pid] = proc
@@ -55,8 +58,6 @@ class ProcessWatch:
 
     def _discover(self, now: float) -> bool:
         """True when somebody new appeared or a title changed a role."""
-        if now < self._discover_due:
-            return False
         self._discover_due = now + _DISCOVER_S
         if now >= self._recheck_due:
             self._recheck_due = now + _RECHECK_S
@@ -79,18 +80,17 @@ class ProcessWatch:
             self._titles[pid], self._roles[pid] = "", ""
 
     def _name(self) -> bool:
-        """Titles change when SGLang's children name themselves; roles follow."""
-        titles = {pid: title(pid) for pid in self._known}
-        changed = False
-        for pid, proc in self._known.items():
-            parent = titles.get(proc.ppid, "")
-            role = role_of(pid, titles[pid], main=self._server.main.pid, parent_title=parent)
-            changed |= role != self._roles[pid]
-            # A watched process whose command line the kernel no longer shows (it is exiting) keeps its role.
-            self._titles[pid], self._roles[pid] = (
-                (titles[pid], role) if titles[pid] else (self._titles[pid], self._roles[pid] or role)
-            )
+        """Titles change when SGLang's children name themselves, or exec: who has no part yet is looked at again."""
+        unnamed = [pid for pid, role in self._roles.items() if role in ("", "other")]
+        self._titles.update({pid: text for pid in unnamed for text in [title(pid)] if text})
+        roles = {pid: self._role(pid) for pid in unnamed}
+        changed = any(role != self._roles[pid] for pid, role in roles.items())
+        self._roles.update(roles)
         return changed
+
+    def _role(self, pid: int) -> str:
+        parent = self._titles.get(self._known[pid].ppid, "")
+        return role_of(pid, self._titles[pid], main=self._server.main.pid, parent_title=parent)
 
     def _observe(self, ended: List[Json], now: float) -> None:
         self._full_due = now + _FULL_S
@@ -104,18 +104,21 @@ class ProcessWatch:
         )
 
     def watched(self) -> List[Json]:
-        """{"pid","rank","role"} of the living processes without which there is no server."""
-        shapes = map(self._shape, self._known.values())
-        return [{k: one[k] for k in ("pid", "rank", "role")} for one in shapes if one["role"] in WATCHED]
+        """{"pid","rank","role"} of the living processes without which there is no server, schedulers first."""
+        watched = [pid for pid in self._known if self._roles[pid] in WATCHED]
+        ordered = sorted(watched, key=lambda pid: self._roles[pid] != "scheduler")
+        return [{"pid": pid, "rank": self._rank(pid), "role": self._roles[pid]} for pid in ordered]
+
+    def _rank(self, pid: int) -> Optional[str]:
+        return rank_of(self._titles[pid]) if self._roles[pid] == "scheduler" else None
 
     def _shape(self, proc: Proc) -> Json:
-        text = self._titles[proc.pid]
         return {
             "pid": proc.pid,
             "start": proc.start,
             "role": self._roles[proc.pid],
-            "rank": rank_of(text) if self._roles[proc.pid] == "scheduler" else None,
-            "title": shown(text),
+            "rank": self._rank(proc.pid),
+            "title": shown(self._titles[proc.pid]),
             "state": proc.state,
             "cpu_s": round(proc.cpu_s, 2),
             "rss_kb": proc.rss_kb,

@@ -30,6 +30,7 @@ _PREFIXED = re.compile(
     r"  File \"|/\S+\.py:\d+: \w+Warning: )"
 )
 _OWN = ("[20", '  File "', "Traceback (most", "usage: ")  # what only the program prints: a stamp stands right before it
+_LABEL = re.compile(r" ?\d{1,4}: ")  # srun --label: the number of the task
 _BARE_HEAD = re.compile(r"^(?: ?\d{1,4}: |[a-z0-9][a-z0-9.-]*(?: [›>:|])?(?: [a-z0-9][a-z0-9.-]*)?(?: ?[:>›|])? )$")
 
 
@@ -48,6 +49,7 @@ class Unwrapper:
     def __init__(self) -> None:
         self._heads: list[str] = []
         self._stamped = False
+        self._labelled = False
 
     def unwrap(self, raw: bytes) -> Unwrapped:
         text = raw.decode("utf-8", "replace")
@@ -89,9 +91,12 @@ class Unwrapper:
         for head in self._heads:
             if text.startswith(head):
                 return text[len(head) :]
+        if self._labelled and (label := _LABEL.match(text)):
+            return text[label.end() :]
         found = _PREFIXED.match(text)
         if not found or not _BARE_HEAD.match(found["head"]) or len(self._heads) > 8:
             return text
+        self._labelled = self._labelled or _LABEL.fullmatch(found["head"]) is not None
         self._heads.append(found["head"])
         return text[len(found["head"]) :]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sglfab.model import Json
-from sglfab.patching.fitting import Absent, Fitting, Found, Refused, fit_set, parse
+from sglfab.patching.fitting import Absent, Fitting, Found, Misfit, fit_set, parse
 from sglfab.patching.footer import append
 from sglfab.patching.shapes import Missing, method_named
 from sglfab.patching.taps import PatchSet, Tap
@@ -68,7 +68,7 @@ def _check(fitting: Fitting, texts: Mapping[str, str | None], broken: str | None
             return named(state=FITS, where=fitting.site, leaves_out=_leaves_out(tap, texts[tap.module] or ""))
         case Absent():
             return named(state=ABSENT, where=fitting.reason)
-        case Refused():
+        case Misfit():
             return named(state=REFUSED, where=fitting.reason, nearest=fitting.nearest)
 
 

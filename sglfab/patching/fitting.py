@@ -36,7 +36,7 @@ class Absent:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Misfit:
     """It should be in this release, and is not, or not in a shape that we know. nearest: sites, best first."""
 
     tap: Tap
@@ -44,7 +44,7 @@ class Refused:
     nearest: tuple[str, ...] = ()
 
 
-Fitting = Found | Absent | Refused
+Fitting = Found | Absent | Misfit
 
 
 def fit_taps(text: str | None, taps: Sequence[Tap], *, release: str) -> tuple[Fitting, ...]:
@@ -55,7 +55,7 @@ def fit_taps(text: str | None, taps: Sequence[Tap], *, release: str) -> tuple[Fi
         tree = parse(text)
     except (SyntaxError, ValueError) as why:
         line = f", line {why.lineno}" if isinstance(why, SyntaxError) else ""
-        return tuple(Refused(tap, f"the file does not parse: {getattr(why, 'msg', why)}{line}") for tap in taps)
+        return tuple(Misfit(tap, f"the file does not parse: {getattr(why, 'msg', why)}{line}") for tap in taps)
     return tuple(_fit(tree, text, tap, release) for tap in taps)
 
 
@@ -79,11 +79,11 @@ def _fit(tree: ast.Module, text: str, tap: Tap, release: str) -> Fitting:
             return _missing(tap, place, release)
 
 
-def _missing(tap: Tap, place: Missing, release: str) -> Absent | Refused:
+def _missing(tap: Tap, place: Missing, release: str) -> Absent | Misfit:
     if not tap.belongs_to(release):
         return Absent(tap, place.reason)
     said = f", and releases {tap.span} have it" if tap.span else ""
-    return Refused(tap, place.reason + said, place.nearest)
+    return Misfit(tap, place.reason + said, place.nearest)
 
 
 def parse(text: str) -> ast.Module:

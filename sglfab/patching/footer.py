@@ -18,7 +18,7 @@ _ANY_MARK = re.compile(r"^# (?:>>>|<<<) sglfab\b", re.MULTILINE)
 END = "# <<< sglfab <<<\n"
 OUR_PREFIX = "_sglfab_"  # in every name of ours; SGLang has none like it
 # Where our own lines stand in the text above, in characters: OFFSET+LENGTH, in order.
-_INSERTS = re.compile(r"\A.*\n# inserts((?: [0-9]{1,9}\+[0-9]{1,9})+)\n")
+_INSERTS = re.compile(r".*\n# inserts((?: [0-9]{1,9}\+[0-9]{1,9})+)\n")
 
 # Nothing but `os.environ.get` runs in a server that was not launched to trace. BaseException: a SystemExit at import
 # kills a scheduler without a word (seen in 0.5.23); Ctrl-C stays the operator's.

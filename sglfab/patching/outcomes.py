@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sglfab.patching.fitting import Absent, Found, Refused, fit_taps
+from sglfab.patching.fitting import Absent, Found, Misfit, fit_taps
 from sglfab.patching.footer import append
 from sglfab.patching.inserts import Spot
 from sglfab.patching.installed import DRIFTED, MISSING, OURS, PRISTINE, FileState, InstalledFile
@@ -40,7 +40,7 @@ class AlreadyPristine:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Refused; nothing may be written. sites: what stands nearest to what was looked for, or what differs."""
+    """Misfit; nothing may be written. sites: what stands nearest to what was looked for, or what differs."""
 
     reason: str
     sites: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ def fit(text: str | None, taps: Sequence[Tap], *, release: str) -> Fit | Conflic
     """Which of `taps` the source `text` has. A Conflict names one that should be there, and the nearest sites."""
     fitted = fit_taps(text, taps, release=release)
     for one in fitted:
-        if isinstance(one, Refused):
+        if isinstance(one, Misfit):
             return Conflict(f"tap {one.tap.tap}: {one.reason}", one.nearest)
     found = [one for one in fitted if isinstance(one, Found)]
     return Fit(

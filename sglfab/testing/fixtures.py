@@ -126,10 +126,15 @@ def end_runs(state_dir: Path) -> None:
 
 def end_session(leader: int) -> None:
     """SIGKILL every process of the session that `leader` leads or led."""
+    signal_session(leader, signal.SIGKILL)
+
+
+def signal_session(leader: int, number: int) -> None:
+    """Send a signal to every process of the session that `leader` leads or led."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
             if int(stat.read_text().rpartition(")")[2].split()[3]) == leader:
-                os.kill(int(stat.parent.name), signal.SIGKILL)
+                os.kill(int(stat.parent.name), number)
 
 
 def start_of(pid: int) -> int | None:

@@ -52,7 +52,7 @@ def test_a_memory_kill_is_proved(seen: list[dict[str, Any]], confidence: str, wo
 
 # id: (observations of the kernel, what is ruled out)
 OTHERS = {
-    "nothing": ([], "readable and has no such line"),
+    "nothing": ([], "its log has no such line"),
     "somebody else's process": ([{"lines": [OOM.format(4711, "java")]}], "4711 (java)"),
     "another server's scheduler": ([{"lines": [OOM.format(4711, "sglang::schedul")]}], "no process of this server"),
 }

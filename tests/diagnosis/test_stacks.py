@@ -50,7 +50,7 @@ COMPARED: dict[str, tuple[list[Stack], str | None, str | None]] = {
     ),
     "a single process": (
         [Stack(1.0, 1, "main", None, True, LOAD)],
-        "the main runs in load (sglang/srt/model_loader/loader.py:33)",
+        "the main process runs in load (sglang/srt/model_loader/loader.py:33)",
         None,
     ),
     "everybody elsewhere is cut": (

@@ -170,6 +170,7 @@ REFUSED = {
     "a server's log": (LOG, "no-wait-recorded", "its first line is not one of a watch.jsonl"),
     "JSON of somebody else": ('{"a": 1}\n', "no-wait-recorded", "its first line is not"),
     "JSON that is no object": ("[]\n", "no-wait-recorded", "its first line is not"),
+    "JSON without an end": ("[" * 100_000, "no-wait-recorded", "its first line is not"),
     "a time that is none": (line(t=True), "no-wait-recorded", "its first line is not"),
     "a record without its beginning": (line() + line(t=1.0), "no-wait-recorded", "its beginning is missing"),
     "another schema": (line(kind="wait", data={**GOOD, "schema": 2}), "record-of-another-version", "another version"),

@@ -1,5 +1,6 @@
 """Runs the hostside program as the transports do: one process per operation, JSON in, JSON lines out."""
 
+import contextlib
 import json
 import os
 import queue
@@ -12,6 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from sglfab.testing.fixtures import end_session
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -133,11 +136,26 @@ class HostProgram:
         self.mounted.append(self.state)
 
     def close(self):
-        """End what was launched; only then may its state go."""
+        """End what was launched, and whoever else was started with this host's environment; then its state may go."""
         for run_id in self.launched:
             self.call("stop", run_id=run_id, grace_s=0)
+        for pid in self.left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for folder in self.mounted:
             subprocess.run(["umount", "-l", folder], check=True)
+
+    def left(self):
+        """Living processes that have this host's lock folder in their environment: it is told from all others by it."""
+        mark = f"SGLFAB_LOCK_DIR={self.env['SGLFAB_LOCK_DIR']}".encode()
+        return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if mark in environ_of(path)]
+
+
+def environ_of(path):
+    try:
+        return path.read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def wait_for(check, timeout_s=10.0):
@@ -218,15 +236,18 @@ def alive():
 
 @pytest.fixture
 def bystander():
-    """Starts programs that are nobody's business here; each must survive what a test does, and is ended after it."""
+    """Starts programs that are nobody's business here; each must survive what a test does, and is ended after it.
+
+    Each leads a session, so that its children end with it.
+    """
     started = []
 
     def start(argv, **options):
-        process = subprocess.Popen(argv, **options)
+        process = subprocess.Popen(argv, **{"start_new_session": True, **options})
         started.append(process)
         return process
 
     yield start
     for process in started:
-        process.send_signal(signal.SIGKILL)
+        end_session(process.pid)
         process.wait(10)

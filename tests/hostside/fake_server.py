@@ -1,6 +1,7 @@
 """A scripted server: `fake_server.py '{"port": N, …}'` imitates SGLang's processes and HTTP side as its JSON says.
 
-children: titles to start (`sglang::scheduler_TP0`), as setproctitle would leave them; listen: default true;
+children: titles to start (`sglang::scheduler_TP0`), as setproctitle would leave them; busy: title → Python file, of
+children that do something; listen: default true;
 ready_at: /health is 503 until that file exists; exit: {"code", "at"}: at once, or when the file `at` exists;
 orphan_s: a child whose parent is gone, for that long; ignore_term: SIGTERM does nothing; print: lines for the log;
 generation: false makes the info endpoint say so; old: the info endpoint has its name of before 0.5.6;
@@ -65,6 +66,13 @@ def orphan(seconds):
     subprocess.run(["/bin/sh", "-c", f"sleep {seconds} & exit 0"], check=True)
 
 
+def children():
+    for title in ORDER.get("children", []):
+        subprocess.Popen([title, "3600"], executable="/bin/sleep")
+    for title, program in ORDER.get("busy", {}).items():
+        subprocess.Popen([title, program], executable=sys.executable)
+
+
 def dump(path):
     """What this process was given, for a test to look at."""
     fd = os.environ.get("SGLFAB_SECRETS_FD")
@@ -86,8 +94,7 @@ def main():
         dump(ORDER["dump"])
     if ORDER.get("ignore_term"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for title in ORDER.get("children", []):
-        subprocess.Popen([title, "3600"], executable="/bin/sleep")
+    children()
     if ORDER.get("orphan_s"):
         orphan(ORDER["orphan_s"])
     if ORDER.get("port") and ORDER.get("listen", True):

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from sglfab.hostside import sockdiag
 from sglfab.hostside.family import Server
-from sglfab.hostside.ports import can_bind, silent
+from sglfab.hostside.ports import can_bind, listeners, ports_of, silent, table
 from sglfab.hostside.processes import Ident
+from sglfab.hostside.sockdiag import Listener
 from sglfab.hostside.watch_http import HttpWatch, Identity
 
 
@@ -123,6 +125,24 @@ def test_connections_that_linger_do_not_make_a_port_busy(host):
         accepted.close()  # the side that closes first keeps the port in TIME_WAIT
         client.close()
     assert host.ok("check", port=port, http_host="127.0.0.1", paths=[])["port"]["busy"] is False
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_both_ways_to_find_who_listens_agree(family, address):
+    with socket.socket(family) as server, socket.socket(family) as idle:
+        for one in (server, idle):
+            try:
+                one.bind((address, 0))
+            except OSError as error:
+                pytest.skip(f"no {address} here: {error.strerror}")
+        server.listen()
+        port, inode = server.getsockname()[1], os.fstat(server.fileno()).st_ino
+        expected = [Listener(inode=inode, host=address, port=port, uid=os.getuid())]
+        assert table(port) == expected
+        assert sockdiag.listening(port) in (expected, None)
+        assert expected[0] in (sockdiag.listening() or expected)
+        assert listeners(idle.getsockname()[1]) == []
+        assert ports_of(os.getpid()) == [port]
 
 
 def test_a_port_is_silent_until_somebody_listens(tmp_path):

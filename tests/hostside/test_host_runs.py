@@ -138,3 +138,9 @@ def test_a_state_folder_that_cannot_be(host):
     _, error, _ = host.call("launch", **host.request({}))
     assert error["code"] == "state-dir-unusable"
     assert os.listdir(host.tmp) == []
+
+
+@pytest.mark.parametrize("state", ["runs here", "./x", "~no-such-user/x"])
+def test_a_state_folder_that_depends_on_the_current_folder_is_refused(host, state):
+    _, error, _ = host.call("runs", state_dir=state)
+    assert (error["code"], error["where"], error["exit"]) == ("state-dir-unusable", state, 2)

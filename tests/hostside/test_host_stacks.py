@@ -49,8 +49,10 @@ def seen_of(op, kind):
 
 
 def ask(op):
-    op.process.stdin.write(b'{"ask": "stacks"}\n')
-    op.process.stdin.flush()
+    """As a pipe may deliver it: in pieces, behind lines that ask for nothing."""
+    for piece in (b'no JSON\n{"ask": 5}\n{"ask": "nothing known"}\n[]\n{"ask": "sta', b'cks"}\n'):
+        op.process.stdin.write(piece)
+        op.process.stdin.flush()
 
 
 TREE = ["sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenizer", "ninja"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sglfab.diagnosis import deaths
 from sglfab.hostside.watch_http import Identity
 from sglfab.hostside.watch_kernel import _NEEDLE
 from sglfab.hostside.watch_log import LogWatch, _unfinished
@@ -114,6 +115,18 @@ def test_a_death_is_told_within_a_second(host, port, role, number):
             assert time.monotonic() - began < 1.5
 
 
+def test_the_kernel_is_read_up_to_its_end_right_before_a_death_is_told(host):
+    if not os.access("/dev/kmsg", os.R_OK):
+        pytest.skip("the kernel log is closed to us; a journal is read right after, in a thread of its own")
+    run = host.launch({"children": CHILDREN})
+    with host.open("watch", run_id=run["id"]) as op:
+        op.until(kind("processes", lambda d: len(d["alive"]) == 4))
+        os.kill(alive_with(op, "scheduler")[0], signal.SIGKILL)
+        death = op.until(kind("processes", lambda d: d["gone"]))
+    read = [e["t"] for e in op.events[: op.events.index(death)] if e["kind"] == "kernel"][-1]
+    assert 0 <= death["t"] - read < deaths.JUST_S
+
+
 def test_last_words_come_before_the_end(host, tmp_path):
     run = host.launch({"exit": {"at": str(tmp_path / "end"), "code": 7}})
     with host.open("watch", run_id=run["id"]) as op:
@@ -147,6 +160,52 @@ def test_a_helper_that_comes_and_goes_is_nobodys_death(host, port):
         gone = op.until(kind("processes", lambda d: d["gone"]))["data"]["gone"]
         assert [one["role"] for one in gone] == ["compiler"]
         assert op.until(kind("processes"))["data"]["gone"] == []
+
+
+COMPILERS = [
+    "ninja",
+    "/usr/local/cuda/bin/nvcc",
+    "cicc",
+    "/opt/env/lib/python3.11/site-packages/triton/backends/nvidia/bin/ptxas",
+    "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus",
+]
+# Past the page cache, which counts as no read; then idle.
+READS = """
+import mmap, os, time
+fd = os.open({path!r}, os.O_RDONLY | os.O_DIRECT)
+os.readv(fd, [mmap.mmap(-1, 4 << 20)])
+time.sleep(600)
+"""
+
+
+def by_title(data):
+    return {one["title"].split()[0]: one for one in data["alive"]}
+
+
+def test_what_every_rank_and_compiler_costs(host, tmp_path):
+    (tmp_path / "shard").write_bytes(os.urandom(4 << 20))
+    try:
+        os.close(os.open(tmp_path / "shard", os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        pytest.skip(f"{tmp_path} takes no O_DIRECT: there are no reads that count")
+    os.sync()
+    (tmp_path / "spins.py").write_text("while True: pass")
+    (tmp_path / "reads.py").write_text(READS.format(path=str(tmp_path / "shard")))
+    busy = {f"sglang::scheduler_TP{n}": str(tmp_path / f"{does}.py") for n, does in ((1, "spins"), (2, "reads"))}
+    run = host.launch({"children": ["sglang::scheduler_TP0", *COMPILERS, "bash"], "busy": busy})
+    with host.open("watch", run_id=run["id"]) as op:
+        first = by_title(op.until(kind("processes", lambda d: len(d["alive"]) == 10))["data"])
+        done = op.until(kind("processes", lambda d: by_title(d)["sglang::scheduler_TP1"]["cpu_s"] > 0.5), 60)
+        later = by_title(done["data"])
+        read = by_title(op.until(kind("processes", lambda d: by_title(d)["sglang::scheduler_TP2"]["read_kb"]))["data"])
+    assert {name: first[name]["role"] for name in (*COMPILERS, "bash")} == {
+        **dict.fromkeys(COMPILERS, "compiler"),
+        "bash": "other",
+    }
+    assert later["sglang::scheduler_TP0"]["cpu_s"] < 0.2
+    assert later["sglang::scheduler_TP1"]["rank"] == "TP1"
+    assert 4096 <= read["sglang::scheduler_TP2"]["read_kb"] < 60_000
+    assert read["sglang::scheduler_TP0"]["read_kb"] < 4096
 
 
 def test_a_stopped_process_shows_its_state(host):

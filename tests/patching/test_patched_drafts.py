@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from patch_installs import KIMI, KIMI_DRAFT, KIMI_FILE, SET, Installed
+from patch_installs import KIMI, KIMI_DRAFT, KIMI_FILE, ROOT, SET, Installed
 
 from sglfab.errors import InputError, PatchError
 from sglfab.flows import patch
 from sglfab.flows.patch_draft import architectures, draft_checks, draft_of
+from sglfab.project import Project
 
 LLAMA_DRAFT = "LlamaForCausalLMEagle3"
 
@@ -109,6 +110,30 @@ def test_preflight_warns_of_a_draft_that_would_leave_no_trace(project, case):
     found = draft_checks(project, [SET], path, draft)
     assert [check.state for check in found] == ["warning"] * bool(says)
     assert all(says in check.text for check in found)
+
+
+ONLY_KIMI = """\
+taps:
+  - tap: t
+    module: srt/models/kimi_k25_eagle3.py
+    object: Eagle3MLAModel.forward
+    role: draft
+    draft: [Eagle3DeepseekV2ForCausalLM]
+"""
+
+
+@pytest.mark.parametrize(
+    ("draft", "says"), [([], "will run is not known"), ([LLAMA_DRAFT], "LlamaForCausalLMEagle3 is none of them")]
+)
+def test_a_set_that_is_for_another_draft_alone_is_refused(installed, here, tmp_path, draft, says):
+    (tmp_path / "team" / "patches").mkdir(parents=True)
+    (tmp_path / "team" / "patches" / "kimi.yaml").write_text(ONLY_KIMI)
+    team = Project(ROOT, extra=(tmp_path / "team",))
+    with pytest.raises(InputError) as raised:
+        patch.apply(team, here, ["kimi"], **where(installed), draft=draft)
+    assert raised.value.code == "draft-has-no-tap"
+    assert raised.value.what.endswith(says)
+    assert patch.apply(team, here, ["kimi"], **where(installed), draft=[KIMI_DRAFT]).files == (KIMI_FILE,)
 
 
 def test_a_profile_without_patches_is_not_warned(project):

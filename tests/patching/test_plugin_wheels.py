@@ -24,7 +24,7 @@ def unpacked(request, tmp_path, patch_set):
     except InputError as why:
         pytest.skip(str(why))
     wanted = (*patch_set.modules, LOADER, SCHEDULER, "version.py", "_version.py")
-    for module, text in sources(path, wanted).items():
+    for module, text in sources(path, wanted).texts.items():
         if text is not None:
             (tmp_path / "sglang" / module).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "sglang" / module).write_text(text, encoding="utf-8")

@@ -79,7 +79,8 @@ def test_every_tap_is_in_and_none_was_switched_off(lines: list[Record]) -> None:
 def test_the_draft_was_filled_from_its_checkpoint(lines: list[Record]) -> None:
     (loaded,) = of(lines, "draft-load")
     values = loaded["values"]
-    assert values["unmatched"]["total"] == 0
+    assert values["unmatched"], values
+    assert set(values["unmatched"]["first"]) <= {"t2d"}  # SGLang needs only d2t
     assert [one["name"] for one in values["unfilled"]["first"]] == ["model.embed_tokens.weight"]
     assert loaded["tensors"]["fc"]["shape"] == [values["hidden_size"], 3 * values["hidden_size"]]
     low, high = values["hot_token_range"]

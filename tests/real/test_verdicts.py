@@ -186,7 +186,7 @@ def test_a_process_that_the_kernel_kills_for_lack_of_memory(box, benches):
 def test_a_limit_of_memory_without_a_kill(benches):
     """`ulimit -v` makes allocations fail: the log has the cause, and the kernel killed nobody."""
     bench = benches()
-    run = bench.launch("ulimits.as=1500000")
+    run = bench.launch("ulimits.as=700000")
     code, found = bench.verdict("wait-health", "--run", run["id"])
     assert (code, found["verdict"]) == (3, "crashed"), found
     assert found["primary"]["category"] == "unknown", found

@@ -163,3 +163,15 @@ def _record_dead_run(place, number):
     (folder / "run.json").write_text(json.dumps(shape))
     old = time.time() - 3600
     os.utime(folder, (old, old))
+
+
+def test_pruning_drops_programs_that_nobody_uses(place):
+    programs = place.host.state_dir / "bin"
+    programs.mkdir(parents=True, mode=0o700)
+    for number in range(6):
+        (programs / f"hostside-{number:064x}.pyz").write_text("old")
+        os.utime(programs / f"hostside-{number:064x}.pyz", (number, number))
+    kept = place.fab("runs", "--prune", "--dry-run")
+    assert (kept.code, len(list(programs.iterdir()))) == (0, 7), kept
+    done = place.fab("runs", "--prune")
+    assert (done.code, len(list(programs.iterdir()))) == (0, 4), done

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 Json = Dict[str, Any]
 
@@ -139,13 +139,13 @@ class Quiet:
 
     def end(self) -> None:
         with self._changed:
-            self._captures -= 1
+            self._captures = max(0, self._captures - 1)  # one that began before we were there
             self._changed.notify_all()
 
     @contextlib.contextmanager
     def cuda(self) -> Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: self._captures <= 0)
+            self._changed.wait_for(lambda: not self._captures)
             self._busy = True
         try:
             yield
@@ -187,7 +187,10 @@ class Trace:
                 self._early.append(line)
                 if line.kind == "setup" and not ranks_are_known():
                     return
-                self._begin()
+                try:
+                    self._begin()
+                except Exception as error:  # no thread, or no rank
+                    self._end(error)
             elif self._waiting + line.size > QUEUE_BYTES:
                 self._lost += 1
             else:
@@ -205,12 +208,13 @@ class Trace:
         self._thread.start()
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until what was put so far is written."""
-        if self._thread is not None and not self.dead:
-            done = threading.Event()
+        """Wait until what was put so far is written, or the trace is at its end."""
+        done, ends = threading.Event(), time.monotonic() + timeout_s
+        if self._thread is not None:
             self._queue.put(done)
             self._hurry.set()
-            done.wait(timeout_s)
+            while not done.wait(0.02) and not self.dead and time.monotonic() < ends:
+                pass
 
     def _run(self) -> None:
         try:
@@ -218,9 +222,12 @@ class Trace:
                 while True:
                     self._write(self._gather())
         except BaseException as error:
-            self.dead = True
-            say("the trace ends here: %s" % error)
-            self._queue = queue.SimpleQueue()  # frees the copies
+            self._end(error)
+
+    def _end(self, error: BaseException) -> None:
+        self.dead = True
+        say("the trace ends here: %s" % error)
+        self._queue = queue.SimpleQueue()  # frees the copies
 
     def _gather(self) -> List[Any]:
         batch = [self._queue.get()]
@@ -358,10 +365,10 @@ def small_tensor(value: Any, verb: str) -> Any:
     """The few numbers of a tensor that `verb` asks for, still a tensor."""
     if verb == "argmax":
         return value[:LIST_LIMIT].argmax(dim=-1).reshape(-1)
-    flat = value.reshape(-1)
+    flat = value if value.dim() == 1 else value.reshape(-1)
     if verb == "ends":
         return flat[:: max(1, flat.shape[0] - 1)][:2]
-    return flat[:LIST_LIMIT]
+    return flat if flat.shape[0] <= LIST_LIMIT else flat[:LIST_LIMIT]
 
 
 def measure(value: Any, verb: str) -> Any:
@@ -374,12 +381,20 @@ def measure(value: Any, verb: str) -> Any:
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=None)
+def name_of(dtype: Any) -> str:
+    return str(dtype).replace("torch.", "")
+
+
 def describe(tensor: Any) -> Json:
-    return {"shape": list(tensor.shape), "dtype": str(tensor.dtype).replace("torch.", ""), "device": str(tensor.device)}
+    device = "cpu" if tensor.is_cpu else str(tensor.device)
+    return {"shape": list(tensor.shape), "dtype": name_of(tensor.dtype), "device": device}
 
 
 def rows_of(tensor: Any) -> Any:
     """The tensor as [rows, width], without a copy where it has two dimensions or fewer."""
+    if tensor.dim() == 2:
+        return tensor  # no operation: each lets go of the GIL, and the writer may take it
     return tensor.reshape(1, -1) if tensor.dim() < 2 else tensor.flatten(1)
 
 
@@ -415,7 +430,7 @@ class Kept:
 
     def __init__(self, rows: Any, row_limit: int, line: Json) -> None:
         """line: where the statistics go."""
-        self.rows = rows.clone(memory_format=torch().contiguous_format)
+        self.rows = rows.clone() if rows.is_contiguous() else rows.contiguous()
         self.row_limit, self.line = row_limit, line
         self.done = False
 
@@ -429,7 +444,7 @@ def sum_up(kept: List[Kept]) -> None:
         # As few elements at once as torch sums up in one thread: the cores belong to the server.
         size = max(1, 32768 // group[0].rows.numel())
         for start in range(0, len(group), size):
-            with contextlib.suppress(RuntimeError):  # a dtype that cannot be stacked
+            with contextlib.suppress(Exception):  # a dtype that cannot be stacked
                 sum_up_alike(group[start : start + size])
 
 
@@ -582,7 +597,8 @@ class Landing:
         numbers = torch().cat(parts)
         self._host = torch().empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
         self._host.copy_(numbers, non_blocking=True)
-        self._event = getattr(torch(), device.type).Event()
+        # Only CUDA's waits without spinning when it is asked to.
+        self._event = getattr(torch(), device.type).Event(**({"blocking": True} if device.type == "cuda" else {}))
         self._event.record()
         self.numbers: List[float] = []
 
@@ -612,7 +628,7 @@ class Readings:
 
     def add_tensor(self, name: str, tensor: Any, row_limit: int, sample: int) -> None:
         line = self.tensors[name] = describe(tensor)
-        if not tensor.numel() or tensor.is_meta or tensor.is_sparse or tensor.is_complex():
+        if not tensor.numel() or tensor.is_meta or tensor.is_sparse or tensor.dtype.is_complex:
             return
         rows = rows_of(tensor)
         if 0 < sample < rows.shape[0]:
@@ -638,12 +654,14 @@ class Readings:
         elif not is_tensor(value):
             self.values[name] = plain(value)
         elif not value.is_cpu:
-            kind = float if value.is_floating_point() and verb != "argmax" else int
+            kind = float if value.dtype.is_floating_point and verb != "argmax" else int
             # A copy: SGLang changes some of these in place before the call ends.
             small = small_tensor(value, verb).to(torch().float64, copy=True)
             self._later("value" if value.dim() else "number", name, kind, small)
         elif not self._captured:
-            found = plain(small_tensor(value, verb).tolist())
+            found = small_tensor(value, verb).tolist()
+            if value.dtype.is_floating_point:
+                found = plain(found)
             self.values[name] = found if value.dim() else found[0]
 
     def _later(self, what: str, name: str, how: Any, part: Any) -> None:
@@ -748,7 +766,7 @@ class Filling:
     def __init__(self, model: Any, weights: Any) -> None:
         self._model, self._weights = model, weights
         self._followed = hasattr(weights, "__next__")  # a list may be asked for more than its items
-        self._threads = threading.active_count()
+        self._threads = threading.active_count()  # grows with those that read the checkpoint
         self._blind = False  # some copies are made where we do not see them
         self._why = "" if self._followed else "the weights come as a %s" % type(weights).__name__
         self._parameters = dict(model.named_parameters())
@@ -766,54 +784,68 @@ class Filling:
         return self._turns() if self._followed else self._weights
 
     def _turns(self) -> Iterator[Any]:
-        for pair in self._weights:
+        while True:
             self._end_turn()
+            pair = self._next()
+            if pair is None:
+                return
             self._seen += 1
             self._current, self._matched = str(pair[0]), False
             yield pair
-        self._end_turn()
+
+    def _next(self) -> Any:
+        """The next pair. Threads that it starts only read the files (SGLang's default from 0.5.10 on)."""
+        before = threading.active_count()
+        pair = next(self._weights, None)
+        self._threads += max(0, threading.active_count() - before)
+        return pair
 
     def _end_turn(self) -> None:
         self._blind |= threading.active_count() > self._threads
         if self._current is None:
             return
         before, self._attributes = self._attributes, self._attribute_tensors()
-        if not self._matched and not self._attributes - before:
+        if not self._matched and not self._attributes.keys() - before.keys():
             self._unmatched.append(self._current)
         self._current = None
 
-    def _attribute_tensors(self) -> Set[int]:
-        """The tensors that hang on the model and its children beside parameters."""
+    def _attribute_tensors(self) -> Dict[int, Any]:
+        """The tensors that hang on the model and its children beside parameters; held, so that no id is used again."""
         owners = (self._model, *self._model.children())
-        return {id(value) for owner in owners for value in vars(owner).values() if is_tensor(value)}
+        return {id(value): value for owner in owners for value in vars(owner).values() if is_tensor(value)}
 
     def copying(self) -> Any:
         """A context in which every copy into a parameter is seen."""
-        filling, copy = self, torch().ops.aten.copy_.default
+        filling, aten = self, torch().ops.aten
+        copies, fills = (aten.copy_.default,), (aten.fill_.Scalar, aten.zero_.default)
         dispatch_mode: Any = torch().utils._python_dispatch.TorchDispatchMode
 
         class Copies(dispatch_mode):  # type: ignore[misc]  # torch is not there when this file is checked
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                if function is copy:
+                if function in copies or function in fills:
                     with contextlib.suppress(Exception):
-                        filling.note(args[0])
+                        filling.note(args[0], padding=function in fills)
                 return function(*args, **(kwargs or {}))
 
         return Copies()
 
-    def note(self, target: Any) -> None:
-        """One copy into `target`."""
-        self._copies += 1
-        self._credited += self._current is not None
-        start, end = span_of(target)
+    def note(self, target: Any, padding: bool) -> None:
+        """One copy into `target`, or one constant, with which SGLang pads a part of a parameter."""
+        place = self._place(*span_of(target))
+        if not padding:
+            self._copies += 1
+            self._credited += self._current is not None
+            self._matched |= place is not None or id(target) in self._attributes
+        elif place in self._parameters and self._parameters[place].numel() == target.numel():
+            return  # a whole parameter that is only cleared has not been filled
+        if place is not None:
+            regions = self._filled.setdefault(place, {})
+            regions[target.data_ptr(), tuple(target.shape), target.stride()] = target.numel()
+
+    def _place(self, start: int, end: int) -> Optional[str]:
+        """The parameter or buffer that has these addresses."""
         at = bisect.bisect_right(self._spans, (start, sys.maxsize, "")) - 1
-        if id(target) in self._attributes:
-            self._matched = True
-        if at < 0 or end > self._spans[at][1]:
-            return
-        self._matched = True
-        regions = self._filled.setdefault(self._spans[at][2], {})
-        regions[start, tuple(target.shape), target.stride()] = target.numel()
+        return self._spans[at][2] if at >= 0 and end <= self._spans[at][1] else None
 
     def said(self) -> Json:
         if self._blind or not self._copies:
@@ -988,7 +1020,8 @@ class Probe:
                     self._end(tap, call, forward, readings, graph)
                 return result
             except BaseException:
-                self.trace.flush(1.0)  # the server may be gone before the writer's next turn
+                if tap.encloses or not self._stack():
+                    self.trace.flush(1.0)  # the server may be gone before the writer's next turn
                 raise
             finally:
                 if tap.encloses:
@@ -1004,9 +1037,11 @@ class Probe:
             tap = taps.get(name)
             if tap is None or compiling():
                 return
-            graph = self._captured() if capturing() else None
-            if graph is None and capturing():
-                return
+            graph = None
+            if capturing():
+                graph = self._captured()
+                if graph is None:
+                    return
             call = Call(tap.names, (), variables)
             forward = self._enter(tap, call, graph)
             readings = self._begin(tap, call, forward, graph)
@@ -1115,18 +1150,21 @@ class Probe:
         graph.calls.append((tap, forward, readings))
 
     def _replayed(self, graph: Captured) -> None:
-        """The forwards of a graph ran once more: their records, from one copy of all its buffers."""
+        """The forwards of a graph ran once more."""
+        try:
+            with torch().no_grad():
+                self._read(graph)
+        except Exception as error:
+            for tap, _, _ in graph.calls:
+                self._tell_off(tap, error)
+
+    def _read(self, graph: Captured) -> None:
+        """The records of a replay, from one copy of all the buffers of the graph."""
         for forward in graph.forwards:
             self._count(forward)
         if not any(self._wanted(tap, forward) for tap, forward, _ in graph.calls):
             return
-        try:
-            with torch().no_grad():
-                landing = Landing(graph.slots) if graph.slots else None
-        except Exception as error:
-            for tap, _, _ in graph.calls:
-                self._tell_off(tap, error)
-            return
+        landing = Landing(graph.slots) if graph.slots else None
         place = 0
         for tap, forward, readings in graph.calls:
             if self._wanted(tap, forward):

@@ -146,7 +146,8 @@ class _Teller:
             frames = [*stack(part["in"], self.server.version), *(tuple(f) for f in part.get("frames", ()))]
             for file, function, code in frames:
                 place = file if file.startswith(("/", "<")) else f"{self.site}/{file}"
-                yield f'  File "{place}", line {self.dice.randrange(40, 4000)}, in {function}'
+                at = random.Random(f"{self.server.release} {file} {function} {code}").randrange(40, 4000)
+                yield f'  File "{place}", line {at}, in {function}'
                 if code:
                     yield f"    {code}"
                 if self.carets and code.endswith("("):
@@ -165,7 +166,9 @@ class _Teller:
         else:
             whom = range(len(self.ranks)) if said[1] == "*" else [int(said[1])]
             order = self.dice.sample(list(whom), len(whom))
-            told = [f"[{self._now()}{self.ranks[r]}] {body.replace('{rank}', str(r))}" for r in order]
+            told = [
+                f"[{self._now()}{self.ranks[r]}] {body.replace('{rank}', str(r))}" for r in order if r < len(self.ranks)
+            ]
         if rank is not None:
             told = [t.replace("{rank}", str(rank)) for t in told]
         return [Line(t, cause, noise) for t in told]

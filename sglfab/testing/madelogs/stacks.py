@@ -90,10 +90,12 @@ _STACKS: dict[str, tuple[Frame, ...]] = {
     "pool": (
         *_SCHED,
         ("sglang/srt/model_executor/model_runner.py", "initialize", "self.init_memory_pool("),
+        ("sglang/srt/model_executor/model_runner.py", "init_memory_pool", "self.max_total_num_tokens = self.profile("),
     ),
     "draft-pool": (
         *_DRAFT,
         ("sglang/srt/model_executor/model_runner.py", "initialize", "self.init_memory_pool("),
+        ("sglang/srt/model_executor/model_runner.py", "init_memory_pool", "self.max_total_num_tokens = self.profile("),
     ),
     "attention": (
         *_SCHED,

@@ -1,6 +1,7 @@
 """Checks of the probe that need torch: run by the kit's interpreter (test_probe.py), each `check_…` a test of its own.
 
-`python probe_checks FOLDER` prints {"check_…": null or what failed}; further words name the checks to run.
+`python probe_checks FOLDER` prints {"check_…": null or what failed}; further words name the checks to run, `gpu` those
+that need one.
 """
 
 import json
@@ -8,6 +9,7 @@ import sys
 import traceback
 
 import device_checks
+import gpu_checks
 import graph_checks
 import harm_checks
 import load_checks
@@ -18,8 +20,8 @@ import trace_checks
 MODULES = (statistics_checks, tap_checks, trace_checks, device_checks, graph_checks, load_checks, harm_checks)
 
 
-def checks():
-    return {name: work for module in MODULES for name, work in vars(module).items() if name.startswith("check_")}
+def checks(*modules):
+    return {name: work for module in modules for name, work in vars(module).items() if name.startswith("check_")}
 
 
 def outcome(work):
@@ -31,5 +33,6 @@ def outcome(work):
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[2:] or list(checks())
-    print(json.dumps({name: outcome(checks()[name]) for name in wanted}))
+    known = checks(gpu_checks) if sys.argv[2:] == ["gpu"] else checks(*MODULES)
+    wanted = [name for name in sys.argv[2:] if name != "gpu"] or list(known)
+    print(json.dumps({name: outcome(known[name]) for name in wanted}))

@@ -112,6 +112,9 @@ def outer_of(value, known):
 
 def make_event(device):
     class Event:
+        def __init__(self, blocking=False):
+            assert blocking, "the writer would spin"
+
         def record(self):
             self.copies, device.under_way = device.under_way, []
 

@@ -205,7 +205,7 @@ def check_the_writer_leaves_the_device_alone_while_a_graph_is_captured():
 def landed(probe, event):
     """Readings with numbers that are under way, as an eager forward before the capture leaves them."""
     readings, landing = probe.Readings(), object.__new__(probe.Landing)
-    landing._event, landing._host, landing.numbers = event(), torch.zeros(1), []
+    landing._event, landing._host, landing.numbers = event(blocking=True), torch.zeros(1), []
     landing._event.record()
     readings.landing = landing
     return readings

@@ -96,3 +96,23 @@ def check_torch_compile_sees_through_a_wrapper():
     compiled = torch.compile(lambda x: model.forward(x) + 1, backend="eager", fullgraph=True)
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
     assert world.lines == []
+
+
+def check_a_line_that_cannot_be_computed_switches_its_tap_off_and_the_others_go_on():
+    """A dtype that torch copies and does not convert: only the writer finds out."""
+
+    class Passing:
+        def forward(self, x):
+            return x
+
+    odd = torch.zeros(4, dtype=torch.uint8).view(torch.bits8)
+    world = World(TARGET)
+    world.probe.install(
+        {"Passing": Passing}, "a.py", ABOUT, [with_tensors({**LOGITS, "object": "Passing.forward"}, x="return")]
+    )
+    with contextlib.redirect_stderr(world.said):
+        for _ in range(3):
+            assert Passing().forward(odd) is odd
+            world.call("Target", torch.ones(1))
+    assert [line["kind"] for line in world.lines] == ["off", "proof", "record", "record", "record"]
+    assert world.said.getvalue().count("is off") == 1

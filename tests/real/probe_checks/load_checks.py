@@ -1,5 +1,6 @@
 """What a checkpoint filled: the record of a tap on load_weights; and inserted statements."""
 
+import concurrent.futures
 import threading
 
 import torch
@@ -68,10 +69,11 @@ FULL = {
     "v": torch.ones(2, 4),
     "fc.weight": torch.ones(3, 4),
     "scales": torch.ones(2),
+    "wide": torch.ones(6, 4),
 }
 
 
-def loaded(loader, names=tuple(FULL), weights=iter):
+def loaded(loader, names=tuple(FULL)[:7], weights=iter):
     """The values of the record, and the model, of one load."""
     world, owner = World(TARGET), type("Draft", (Draft,), {"load_weights": loader})
     world.probe.install({"Draft": owner}, "a.py", ABOUT, [LOAD])
@@ -102,6 +104,30 @@ def check_names_that_nobody_takes_and_parameters_that_nobody_fills_are_named():
     assert unfilled(values) == {"qkv": (8, 24), "fc.weight": (0, 12), "embed.weight": (0, 20)}  # q twice counts once
 
 
+def check_padding_counts_as_filled_and_a_parameter_that_is_only_cleared_does_not():
+    def padded(self, weights):
+        for _, weight in weights:
+            self.qkv.data[:5].copy_(weight[:5])
+            self.qkv.data[5:].fill_(0)
+            self.fc.weight.data.zero_()
+
+    values, _ = loaded(padded, ("wide",))
+    assert unfilled(values) == {"fc.weight": (0, 12), "embed.weight": (0, 20)}
+
+
+def check_an_attribute_that_is_set_again_is_a_match_each_time():
+    def again(self, weights):
+        for name, weight in weights:
+            if name == "q":
+                self.qkv.data[:2].copy_(weight)
+            elif name == "d2t":
+                self.hot_token_id = None  # the new tensor may lie where the old one was
+                self.hot_token_id = weight + 1
+
+    values, _ = loaded(again, ["q", *["d2t", "t2d"] * 20])
+    assert values["unmatched"] == {"total": 20, "first": ["t2d"] * 16}
+
+
 def check_long_lists_are_cut_and_counted():
     values, _ = loaded(name_by_name, [f"experts.{i}" for i in range(40)] + ["fc.weight"])
     assert values["unmatched"]["total"] == 40
@@ -120,6 +146,21 @@ def check_a_loader_with_threads_is_not_judged_at_all():
     assert (values["unmatched"], values["unfilled"]) == (None, None)
     assert "threads" in values["unmatched_why"]
     assert model.qkv.sum() == 24
+
+
+def read_by_threads(pairs):
+    """As SGLang's buffered_multi_thread_safetensors_weights_iterator, its default from 0.5.10 on."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as readers:
+        for reading in [readers.submit(lambda pair=pair: pair) for pair in pairs]:
+            yield reading.result()
+
+
+def check_threads_that_read_the_files_are_none_that_copy():
+    values, _ = loaded(name_by_name, weights=read_by_threads)
+    assert values["unmatched"] == {"total": 1, "first": ["t2d"]}
+    assert unfilled(values) == {"embed.weight": (0, 20)}
+    values, _ = loaded(in_threads, weights=read_by_threads)
+    assert (values["unmatched"], values["unfilled"]) == (None, None)
 
 
 def check_weights_that_are_no_iterator_reach_the_loader_as_they_are():

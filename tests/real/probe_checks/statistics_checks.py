@@ -1,5 +1,6 @@
 """Statistics and fingerprints: exact, cheap, and the same whichever way they are made."""
 
+import functools
 import json
 import statistics
 import time
@@ -129,20 +130,46 @@ def check_rows_have_their_own_fingerprints_up_to_the_limit():
         assert "rows" not in way(base, 5)
 
 
-def check_statistics_take_less_than_a_third_of_the_plain_ones():
+def plain(tensor):
+    """The statistics as one writes them at first."""
+    x = tensor.float()
+    return [f().item() for f in (x.norm, x.mean, x.std, x.abs().max, x.isnan().sum, x.isinf().sum)]
+
+
+def timed(work):
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def compared(repeats):
+    """Median seconds of the plain statistics and of ours, side by side, for 4096 × 7168 bf16 on one thread."""
     tensor = (torch.randn(4096, 7168, generator=G) * 3).to(torch.bfloat16)
+    pairs = [(timed(lambda: plain(tensor)), timed(lambda: blocked(tensor))) for _ in range(repeats)]
+    assert_close(blocked(tensor), exact(tensor), "4096 × 7168")
+    return [statistics.median(times) for times in zip(*pairs, strict=True)]
 
-    def plain():
-        x = tensor.float()
-        return [f().item() for f in (x.norm, x.mean, x.std, x.abs().max, x.isnan().sum, x.isinf().sum)]
 
-    def timed(work):
-        began = time.perf_counter()
-        work()
-        return time.perf_counter() - began
+def compared_small(repeats):
+    """Least seconds of 30 tensors of 4 × 128 bf16: plain, ours in the forward, ours in the writer."""
+    tensors = [torch.randn(4, 128, generator=G).to(torch.bfloat16) for _ in range(30)]
 
-    pairs = [(timed(plain), timed(lambda: blocked(tensor))) for _ in range(3)]
-    theirs, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
+    def forward():
+        readings = PROBE.Readings()
+        for i, tensor in enumerate(tensors):
+            readings.add_tensor(str(i), tensor, 0, 0)
+        return readings
+
+    def writer(readings):
+        PROBE.sum_up(readings.kept)
+        readings.finish()
+
+    ways = (lambda: [plain(tensor) for tensor in tensors], forward, functools.partial(writer, forward()))
+    return [min(timed(way) for _ in range(repeats)) for way in ways]
+
+
+def check_statistics_take_less_than_a_third_of_the_plain_ones():
+    theirs, ours = compared(3)
     assert ours < theirs / 3, (ours, theirs)
 
 
