@@ -135,8 +135,11 @@ class Run:
         return bool(self.ends) or bool(self.assembler.failures)
 
     def over_before(self, line: int) -> bool:
-        """Whether an end, or a traceback that ended a process, stands before a line."""
-        return any(e.record.line < line for e in self.ends) or any(f.line < line for f in self.failures())
+        """Whether an end, or a traceback that ended a process, stands before a line. A launcher that fails before it
+        has ranks ends its tree first (`kill_process_tree called`) and prints its own traceback then."""
+        far = any(rank for rank in self.progress.ranks)
+        ends = (e.record.line for e in self.ends if far or e.how != "echo")
+        return any(at < line for at in ends) or any(f.line < line for f in self.failures())
 
     def ended(self) -> bool:
         return bool(self.ends) or bool(self.failures()) or self.cut_off() is not None

@@ -10,6 +10,7 @@ from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.errors import InputError
 from sglfab.flows import history, judging, replaying
 from sglfab.flows import runs as run_flow
+from sglfab.flows.events import Said
 from sglfab.flows.foreign import Foreign, completed
 from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
@@ -52,6 +53,8 @@ def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadli
     if adopt and foreign.pid is None:
         what = "--adopt takes the server that --pid names"
         raise InputError("adopt-needs-pid", what, where="--adopt", try_="--pid PID")
+    if foreign.url and seat.host.label != commandline.LOCAL:
+        seat.report(Said(f"--url is asked from this machine, not from {seat.host.label}", "warning"))
     verb = "adopt" if adopt else "judge"
     if foreign.pid is not None:
         seen = seat.host.call("inspect-pid", {"pid": foreign.pid})

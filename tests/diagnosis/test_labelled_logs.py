@@ -89,3 +89,9 @@ def test_evidence_is_the_line_of_the_file() -> None:
             if evidence["source"] == "log":
                 shown = evidence["text"].strip().encode()[:40]
                 assert shown in lines[evidence["line"] - 1] or "\ufffd" in evidence["text"], folder
+
+
+@pytest.mark.parametrize("folder", folders("real"), ids=lambda p: p.name)
+def test_a_log_of_one_run_is_read_as_one(folder: Path) -> None:
+    """Each of them was written by one start, also where the launcher ends its tree before its own traceback."""
+    assert not [note for note in result(folder)[1]["notes"] if "runs in this file" in note]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
-from real_server import PROMPTS, Unpatched
+from real_server import Unpatched, live_unpatched
 
-from sglfab.flows import patch
-from sglfab.project import Project
+from sglfab.testing.bench import make_bench
 from sglfab.testing.cpu.layout import CpuKit, default_kit, edited_files, is_ready
 from sglfab.testing.cpu.overlay import Overlay, make_overlay
-from sglfab.testing.cpu.plain import PlainServer
-from sglfab.testing.fixtures import find_free_port, free_port
-from sglfab.transports.host import Host
-from sglfab.transports.local import LocalTransport
+from sglfab.testing.fixtures import free_port
 
 __all__ = ["free_port"]
 
@@ -42,9 +37,9 @@ def overlay(cpu_kit: CpuKit, tmp_path_factory: pytest.TempPathFactory) -> Overla
 
 @pytest.fixture(scope="session")
 def unpatched(cpu_kit: CpuKit, tmp_path_factory: pytest.TempPathFactory) -> Unpatched:
-    """One server of the kit, asked once for all modules."""
-    folder = tmp_path_factory.mktemp("unpatched")
-    host = Host(LocalTransport(), python=str(cpu_kit.python), state_dir=str(folder / "state"))
-    with PlainServer(cpu_kit, port=find_free_port(), log=folder / "server.log") as server:
-        server.wait_until_ready(within_s=200)
-        return Unpatched([server.greedy(p) for p in PROMPTS], patch.status(Project(Path(__file__).parents[2]), host))
+    """One server of the kit, lived once for all modules."""
+    bench = make_bench(cpu_kit, tmp_path_factory.mktemp("unpatched"))
+    try:
+        return live_unpatched(bench)
+    finally:
+        bench.clean_up()

@@ -19,7 +19,7 @@ from sglfab.flows.patch_plugin import preview_plugin
 from sglfab.project import Project
 from sglfab.testing.cpu.layout import PATCHED_FILES, CpuKit, differs_from_record
 from sglfab.testing.cpu.overlay import Overlay
-from sglfab.testing.cpu.plain import PlainServer, server_env
+from sglfab.testing.cpu.plain import PlainServer, greedy, server_env
 from sglfab.testing.fab import Fab
 from sglfab.testing.fixtures import find_free_port
 from sglfab.transports.host import Host
@@ -82,7 +82,7 @@ def serve(kit: CpuKit, python: Path, folder: Path, trace: Path, env: Mapping[str
     log = folder / "server.log"
     with PlainServer(kit, port=find_free_port(), log=log, python=python, env=told) as server:
         server.wait_until_ready(within_s=200)
-        tokens = [server.greedy(prompt) for prompt in PROMPTS]
+        tokens = [greedy(server.url, prompt) for prompt in PROMPTS]
     ranks = {rank: trace / f"rank{rank}.jsonl" for rank in range(TP_SIZE)}
     return Served(tokens, {rank: lines(path) for rank, path in ranks.items() if path.exists()}, log.read_text("utf-8"))
 

@@ -19,7 +19,7 @@ from sglfab.flows.identity import Operator
 from sglfab.project import Project
 from sglfab.testing.cpu.layout import PATCHED_FILES, CpuKit, recorded_sha256
 from sglfab.testing.cpu.overlay import Overlay
-from sglfab.testing.cpu.plain import PlainServer
+from sglfab.testing.cpu.plain import PlainServer, greedy
 from sglfab.testing.fixtures import find_free_port
 from sglfab.transports.host import Host
 from sglfab.transports.local import LocalTransport
@@ -63,7 +63,7 @@ def story(
             cpu_kit, port=find_free_port(), log=folder / f"{name}.log", python=overlay.python, env=env
         ) as server:
             server.wait_until_ready(within_s=200)
-            told.tokens[name] = [server.greedy(prompt) for prompt in PROMPTS]
+            told.tokens[name] = [greedy(server.url, prompt) for prompt in PROMPTS]
             told.status[name] = patch.status(project, host)
             seen()
 

@@ -9,11 +9,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from memory_box import MemoryBox, make_box
+from real_server import SERVING_S, last_wait
 
 from sglfab.testing.bench import Bench, make_bench
 from sglfab.testing.cpu.plain import server_env
@@ -44,41 +45,27 @@ def box(tmp_path) -> Iterator[MemoryBox]:
     made.remove()
 
 
-def last_wait(bench: Bench, run: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the record of a run has of its last wait."""
-    lines = [json.loads(line) for line in bench.read(run, "watch.jsonl").splitlines()]
-    return [line for line in lines if line["watch"] == lines[-1]["watch"]]
-
-
-def _is_stopped(line: dict[str, Any], pid: int) -> bool:
+def _is_stopped(line: Mapping[str, Any], pid: int) -> bool:
     return any(one["pid"] == pid and one["state"] == "T" for one in line["data"]["alive"])
 
 
-def test_a_stopped_rank_then_a_killed_detokenizer_while_serving(benches):
-    bench = benches()
-    run = bench.launch("wait.allowances.serving=10")
-    code, found = bench.verdict("wait-health", "--run", run["id"])
-    assert (code, found["verdict"]) == (0, "ready"), found
-    stopped = bench.process(run, "sglang::scheduler_TP1")
-    os.kill(stopped, signal.SIGSTOP)
-    try:
-        began = time.monotonic()
-        code, found = bench.verdict("wait-health", "--run", run["id"])
-    finally:
-        os.kill(stopped, signal.SIGCONT)
-    assert (code, found["verdict"]) == (4, "stuck"), found
+def test_a_stopped_rank_is_named_within_two_seconds_of_the_allowance(unpatched):
+    seen, found = unpatched.stopped, unpatched.stopped.told
+    assert (seen.code, found["verdict"]) == (4, "stuck"), found
     assert found["primary"]["rank"] == "TP1"
-    assert time.monotonic() - began >= 10
-    seen = last_wait(bench, run)
-    first = next(line["t"] for line in seen if line["kind"] == "processes" and _is_stopped(line, stopped))
-    assert 10 <= seen[-1]["t"] - first <= 10 + WITHIN_S
+    lines = (line for line in seen.record if line["kind"] == "processes")
+    first = next(line["t"] for line in lines if _is_stopped(line, unpatched.stopped_pid))
+    assert SERVING_S <= seen.record[-1]["t"] - first <= SERVING_S + WITHIN_S
     stacks = [one["text"] for one in found["primary"]["evidence"] if "(sglang/" in one["text"]]
     assert any(("TP0" in text and "TP1" in text) or "2 of 2 ranks" in text for text in stacks), found
-    assert bench.replayed(run["id"]) == found
-    os.kill(bench.process(run, "sglang::detokenizer"), signal.SIGKILL)
-    code, found = bench.verdict("wait-health", "--run", run["id"])
-    assert (code, found["verdict"]) == (3, "crashed"), found
+    assert seen.again == found
+
+
+def test_a_detokenizer_that_was_killed_while_serving_is_named(unpatched):
+    found = unpatched.killed.told
+    assert (unpatched.killed.code, found["verdict"]) == (3, "crashed"), found
     assert "detokenizer" in json.dumps(found["primary"])
+    assert unpatched.killed.again == found
 
 
 def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg(benches):

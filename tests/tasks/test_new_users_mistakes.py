@@ -110,6 +110,12 @@ def test_a_wait_for_a_server_that_is_no_sglang_ends(file_server, way):
     assert any("no SGLang server" in note and "501" in note for note in done.json["notes"])
 
 
+def test_a_url_beside_a_host_is_said_to_be_asked_from_here(file_server):
+    done = fab("-H", "127.0.0.1:1", "wait-health", "--url", f"127.0.0.1:{file_server[1]}", "--deadline", "30")
+    assert (done.code, "no SGLang server" in done.out) == (7, True), done
+    assert "--url is asked from this machine, not from 127.0.0.1:1" in done.err
+
+
 def test_tls_asked_of_plain_http_is_told_at_once(file_server):
     done = fab("wait-health", "--url", f"https://127.0.0.1:{file_server[1]}", "--json")
     assert (done.code, done.json["error"]["code"]) == (7, "url-unreachable"), done

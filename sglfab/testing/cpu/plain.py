@@ -85,17 +85,18 @@ class PlainServer:
             time.sleep(0.1)
         raise AssertionError(f"not ready within {within_s} s:\n{self.log_tail()}")
 
-    def greedy(self, prompt: str) -> list[int]:
-        """The output ids of one prompt, alone, without what former prompts left in the cache."""
-        self._post("flush_cache", {})
-        reply = self._post("generate", {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 16}})
-        return list(json.loads(reply)["output_ids"])
-
-    def _post(self, path: str, body: Mapping[str, object]) -> bytes:
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self.url}/{path}", json.dumps(body).encode(), headers)
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
-            return bytes(reply.read())
-
     def log_tail(self, lines: int = 20) -> str:
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+
+def greedy(url: str, prompt: str) -> list[int]:
+    """The output ids of one prompt, alone, without what former prompts left in the cache."""
+    _post(f"{url}/flush_cache", {})
+    reply = _post(f"{url}/generate", {"text": prompt, "sampling_params": {"temperature": 0, "max_new_tokens": 16}})
+    return list(json.loads(reply)["output_ids"])
+
+
+def _post(url: str, body: Mapping[str, object]) -> bytes:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as reply:
+        return bytes(reply.read())
