@@ -1,6 +1,6 @@
-"""What taps cost a server that does not trace, and what the plugin costs a launcher: `bench_patch.py [ROUNDS]`.
+"""What taps cost a server that does not trace: `bench_patch.py [ROUNDS]`, on the kit's interpreter, without a server.
 
-Runs the kit's interpreter, starts no server. The docs/benchmarks.md table is this output.
+Prints the rows of "Taps in a server that does not trace" in docs/benchmarks.md, and the whole import for comparison.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from sglfab.flows import patch
@@ -29,7 +30,7 @@ began = time.perf_counter()
 import sglang.srt.models.llama_eagle3, sglang.srt.models.deepseek_v2
 print(time.perf_counter() - began)
 """
-# The footer alone, as often as it takes to see it: what an inert import adds.
+# The footer alone, as often as it takes to see it.
 FOOTER = """
 import sys, time
 text = open(sys.argv[1], encoding="utf-8").read()
@@ -39,76 +40,68 @@ for _ in range(1000):
     exec(code, {})
 print((time.perf_counter() - began) / 1000)
 """
-PLUGINS = """
-import sys, time
-from sglang.srt.plugins import load_plugins
-def run_scheduler_process():
-    load_plugins()
+# In a process that has imported what SGLang's launcher has by then.
+PLUGIN = """
+import contextlib, importlib.util, json, time, typing
 began = time.perf_counter()
-run_scheduler_process() if sys.argv[1] == "scheduler" else load_plugins()
-print(time.perf_counter() - began)
+import sglfab_plugin
+imported = time.perf_counter()
+sglfab_plugin.activate()
+print(imported - began, time.perf_counter() - imported)
 """
 
 
 class Bench:
-    def __init__(self, overlay: Overlay, env: dict[str, str]) -> None:
-        self._overlay, self._env = overlay, {**os.environ, **env}
+    def __init__(self, overlay: Overlay, project: Project, state: str) -> None:
+        self.overlay, self.project = overlay, project
+        self.host = Host(LocalTransport(), python=str(overlay.python), state_dir=state)
 
-    def seconds(self, program: str, *args: str, **env: str) -> float:
-        argv = [str(self._overlay.python), "-c", program, *args]
-        done = subprocess.run(argv, check=True, capture_output=True, text=True, env={**self._env, **env})
-        return float(done.stdout.split()[-1])
+    def seconds(self, program: str, *args: str, **env: str) -> list[float]:
+        argv = [str(self.overlay.python), "-c", program, *args]
+        told = {**os.environ, **server_env(self.overlay.kit), **env}
+        done = subprocess.run(argv, check=True, capture_output=True, text=True, env=told)
+        return [float(word) for word in done.stdout.split()]
 
+    def footers(self, rounds: int) -> None:
+        whole: dict[str, list[float]] = {"unpatched": [], "inert": []}
+        each: list[float] = []
+        for _ in range(rounds):
+            whole["unpatched"] += self.warm(IMPORT)
+            patch.apply(self.project, self.host, [SET])
+            whole["inert"] += self.warm(IMPORT)
+            each += [self.seconds(FOOTER, str(self.overlay.sglang / file))[0] for file in PATCHED_FILES]
+            patch.remove(self.project, self.host)
+        row("the footer, inert, a file", each, 1e6, "µs")
+        for name, found in whole.items():
+            row(f"the import of both models, {name}", found, 1, "s")
 
-def footers(bench: Bench, overlay: Overlay, project: Project, host: Host, rounds: int) -> None:
-    imports: dict[str, list[float]] = {"unpatched": [], "inert": []}
-    each: list[float] = []
-    bench.seconds(IMPORT)  # the files come into the page cache
-    for _ in range(rounds):
-        imports["unpatched"].append(bench.seconds(IMPORT))
-        patch.apply(project, host, [SET])
-        bench.seconds(IMPORT)  # byte-code is written
-        imports["inert"].append(bench.seconds(IMPORT))
-        each += [bench.seconds(FOOTER, str(overlay.sglang / file)) for file in PATCHED_FILES]
-        patch.remove(project, host)
-        bench.seconds(IMPORT)
-    for name, found in imports.items():
-        print(f"| import of the two models, {name} | {statistics.median(found):.2f} s ({spread(found)}) |")
-    print(f"| the footer itself, inert | {statistics.median(each) * 1e6:.1f} µs a file |")
+    def warm(self, program: str) -> list[float]:
+        """The second of two runs: byte-code is written, the files are in the page cache."""
+        self.seconds(program)
+        return self.seconds(program)
 
-
-def plugins(bench: Bench, project: Project, host: Host, folder: Path, rounds: int) -> None:
-    for name, text in preview_plugin(project, host, [SET]).plugin.files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    path = server_env(default_kit())["PYTHONPATH"]
-    probe = str(ROOT / "sglfab" / "patching" / "probe" / "sglfab_probe.py")
-    told = {"PYTHONPATH": f"{path}{os.pathsep}{folder}", "SGLFAB_TRACE_DIR": str(folder), "SGLFAB_PROBE": probe}
-    ways = {
-        "without a plugin": ("launcher", {}),
-        "with the plugin, launcher or detokenizer": ("launcher", told),
-        "with the plugin, scheduler": ("scheduler", told),
-    }
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, (role, env) in ways.items():
-            found[name].append(bench.seconds(PLUGINS, role, **env))
-    for name, seconds in found.items():
-        print(f"| `load_plugins()` {name} | {statistics.median(seconds) * 1e3:.1f} ms |")
+    def plugin(self, folder: Path, rounds: int) -> None:
+        for name, text in preview_plugin(self.project, self.host, [SET]).plugin.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        told = {"PYTHONPATH": str(folder), "SGLFAB_TRACE_DIR": str(folder)}
+        found = [self.seconds(PLUGIN, **told) for _ in range(rounds)]
+        row("the plugin in a launcher: its import", [first for first, _ in found], 1e3, "ms")
+        row("the plugin in a launcher: no scheduler", [second for _, second in found], 1e6, "µs")
 
 
-def spread(values: list[float]) -> str:
-    return f"{min(values):.2f}–{max(values):.2f}"
+def row(what: str, seconds: Sequence[float], unit: float, name: str) -> None:
+    low, middle, high = (f"{value * unit:.3g}" for value in (min(seconds), statistics.median(seconds), max(seconds)))
+    print(f"| {what} | {middle} {name} ({low}–{high}) |", flush=True)
 
 
 def main() -> None:
-    rounds, kit, project = int(sys.argv[1]) if sys.argv[1:] else 5, default_kit(), Project(ROOT)
+    rounds = int(sys.argv[1]) if sys.argv[1:] else 5
     with tempfile.TemporaryDirectory() as folder:
-        overlay = make_overlay(kit, Path(folder) / "env")
-        host = Host(LocalTransport(), python=str(overlay.python), state_dir=f"{folder}/state")
-        bench = Bench(overlay, server_env(kit))
-        plugins(bench, project, host, Path(folder) / "plugin", rounds)
-        footers(bench, overlay, project, host, rounds)
+        overlay = make_overlay(default_kit(), Path(folder) / "env")
+        bench = Bench(overlay, Project(ROOT), f"{folder}/state")
+        bench.plugin(Path(folder) / "plugin", rounds)
+        bench.footers(rounds)
 
 
 if __name__ == "__main__":

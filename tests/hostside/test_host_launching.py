@@ -82,6 +82,27 @@ def test_only_a_launch_with_a_probe_traces(host, eventually, tmp_path):
     assert traced["env"]["SGLFAB_PROBE"] == str(host.state / "probes" / "abc.py")
 
 
+PLUGIN = {"sha": "def", "files": {"m.py": "# ü\n", "m-1.dist-info/METADATA": "Name: m\n"}}
+
+
+def test_only_a_launch_with_a_plugin_is_told_where_it_lies(host, eventually, tmp_path):
+    host.env["SGLFAB_PLUGIN"] = "/of/a/server/that/started/us"
+    bare = dumped(host.launch({"dump": str(tmp_path / "a")}, "bare-1"), eventually, tmp_path / "a")
+    told = dumped(host.launch({"dump": str(tmp_path / "b")}, "plugin-1", plugin=PLUGIN), eventually, tmp_path / "b")
+    assert "SGLFAB_PLUGIN" not in bare["env"]
+    folder = Path(told["env"]["SGLFAB_PLUGIN"])
+    assert folder == host.state / "plugins" / "def"
+    assert {str(f.relative_to(folder)): f.read_text() for f in folder.rglob("*") if f.is_file()} == PLUGIN["files"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_plugin_that_pythonpath_cannot_name_is_refused_and_leaves_no_run(host, tmp_path):
+    host.state = tmp_path / "a:b"
+    _, error, _ = host.call("launch", **host.request({}, plugin=PLUGIN))
+    assert (error["code"], error["exit"]) == ("plugin-path", 2)
+    assert list((host.state / "runs").iterdir()) == []
+
+
 def test_the_launch_comes_back_at_once(host):
     began = time.monotonic()
     host.launch({})
