@@ -35,6 +35,10 @@ bench: venv sglang ## measure what docs/benchmarks.md states
 	$(PY) -m sglfab.testing.race
 	PYTHONPATH=. $(PY) tools/bench_reader.py 1024
 	PYTHONPATH=. $(PY) tools/bench_reader.py 512 --runtime
+	PYTHONPATH=. $(PY) tools/bench_watch.py 60
+	PYTHONPATH=. $(PY) tools/bench_patch.py
+	PYTHONPATH=. $(PY) tools/bench_probe.py statistics
+	PYTHONPATH=. $(PY) tools/bench_probe.py
 
 docs: venv ## write the generated parts of README.md and docs/
 	PYTHONPATH=. $(PY) tools/commands_doc.py
