@@ -97,7 +97,8 @@ class Bench:
 
 
 def make_bench(kit: CpuKit, folder: Path) -> Bench:
-    """A bench in `folder`; profiles that a test puts into folder/configs are found."""
+    """A bench in `folder`; what a test puts into folder/configs/profiles is found."""
+    (folder / "configs" / "profiles").mkdir(parents=True)
     env = {"SGLFAB_STATE_DIR": str(folder / "state"), "SGLFAB_CPU": str(kit.root)}
     fab = Fab(env={**env, "SGLFAB_CONFIGS": str(folder / "configs")})
     return Bench(fab, folder, find_free_port(), kit)

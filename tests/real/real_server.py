@@ -51,10 +51,8 @@ class Unpatched:
 
 def live_unpatched(bench: Bench) -> Unpatched:
     """Start, ask, stop a rank, kill the detokenizer."""
-    profiles = bench.folder / "configs" / "profiles"
-    profiles.mkdir(parents=True)
     mapping = {"extends": "cpu-demo", "port": bench.port, "wait": {"allowances": {"serving": SERVING_S}}}
-    (profiles / "raced.yaml").write_text(json.dumps(mapping))
+    (bench.folder / "configs" / "profiles" / "raced.yaml").write_text(json.dumps(mapping))
     ready = quickest(race.ready_delays, bench.fab, within_s=READY_S)
     host = Host(LocalTransport(), python=str(bench.kit.python), state_dir=str(bench.folder / "state"))
     tokens = [greedy(f"http://127.0.0.1:{bench.port}", prompt) for prompt in PROMPTS]

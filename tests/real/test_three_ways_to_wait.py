@@ -24,9 +24,7 @@ def test_only_the_seeds_loop_never_sees_the_server_ready(unpatched: Unpatched):
 
 def test_only_ours_sees_a_killed_scheduler_and_names_it(cpu_kit, tmp_path):
     bench = make_bench(cpu_kit, tmp_path)
-    profiles = tmp_path / "configs" / "profiles"
-    profiles.mkdir(parents=True)
-    (profiles / "raced.yaml").write_text(f"extends: cpu-demo\nport: {bench.port}\n")
+    (tmp_path / "configs" / "profiles" / "raced.yaml").write_text(f"extends: cpu-demo\nport: {bench.port}\n")
     try:
         seen = quickest(race.crash_delays, bench.fab, within_s=CRASHED_S)
         assert (seen.seed, seen.status) == (None, None)
