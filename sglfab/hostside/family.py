@@ -11,6 +11,8 @@ from sglfab.hostside.processes import Ident, Proc, everyone, living
 
 WATCHED = frozenset({"main", "scheduler", "detokenizer"})
 
+UNNAMED = frozenset({"", "other"})
+
 # SGLang sets titles with setproctitle: sglang::scheduler_TP0, sglang::scheduler_DP0_TP3, sglang::detokenizer,
 # sglang::data_parallel_controller (the same in 0.4.6 … 0.5.23).
 _TITLE = re.compile(r"^sglang::(scheduler|detokenizer|data_parallel_controller)(?:_(?!router)(\S+))?(?:\s|$)")
@@ -38,6 +40,11 @@ def role_of(pid: int, title: str, *, main: int, parent_title: str) -> str:
     if match:
         return match.group(1) if match.group(1) != "data_parallel_controller" else "dp-controller"
     return "compiler" if _is_compiler(title) else "other"
+
+
+def role_of_name(name: str) -> str:
+    """The role in the name that a process keeps as a zombie, when its title is gone: the title's first 15 bytes."""
+    return {"sglang::schedul": "scheduler", "sglang::detoken": "detokenizer"}.get(name, "other")
 
 
 def rank_of(title: str) -> Optional[str]:

@@ -34,9 +34,10 @@ class Ident:
 
 @dataclass(frozen=True)
 class Proc:
-    """One line of /proc/PID/stat. state: one letter; start: clock ticks since boot."""
+    """One line of /proc/PID/stat. name: its first 15 bytes; state: one letter; start: clock ticks since boot."""
 
     pid: int
+    name: str
     state: str
     ppid: int
     pgrp: int
@@ -61,6 +62,7 @@ def parse_stat(text: str) -> Proc:
     fields = text[text.rindex(")") + 2 :].split()
     return Proc(
         pid=pid,
+        name=text[text.index("(") + 1 : text.rindex(")")],
         state=fields[0],
         ppid=int(fields[1]),
         pgrp=int(fields[2]),

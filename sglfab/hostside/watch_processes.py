@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Set
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from sglfab.hostside.family import WATCHED, Server, grow, leads_to, rank_of, role_of
+from sglfab.hostside.family import UNNAMED, WATCHED, Server, grow, leads_to, rank_of, role_of, role_of_name
 from sglfab.hostside.processes import Proc, look, pids, read_kb, shown, title
 from sglfab.hostside.state import read_json
 
@@ -34,27 +34,39 @@ class ProcessWatch:
     def poll(self) -> None:
         now = time.monotonic()
         discovers = now >= self._discover_due
-        ended = self._refresh(all_of_them=discovers)
-        born = discovers and self._discover(now)
+        ended, named = self._refresh(all_of_them=discovers)
+        born = self._discover(now) if discovers else named and self._name()
         if not self._began and self._server.main.pid not in self._known:
             ended.append({"pid": self._server.main.pid, "role": "main", "title": ""})
         if ended or born or now >= self._full_due:
             self._observe(ended, now)
         self._began = True
 
-    def _refresh(self, *, all_of_them: bool) -> List[Json]:
-        """Look again at those that must not end, or at all the known ones; returns who has ended since."""
-        ended = []
+    def _refresh(self, *, all_of_them: bool) -> Tuple[List[Json], bool]:
+        """Look again at those that must not end or may get a name, or at all the known ones.
+
+        Returns who has ended since, and whether somebody got another name.
+        """
+        ended, named = [], False
         for pid, before in list(self._known.items()):
-            if not all_of_them and self._roles[pid] not in WATCHED:
+            if not all_of_them and self._roles[pid] not in WATCHED | UNNAMED:
                 continue
             proc = look(pid)
             if proc and proc.start == before.start and not proc.dead:
                 self._known[pid] = proc
+                named = named or proc.name != before.name
                 continue
-            del self._known[pid]
-            ended.append({"pid": pid, "role": self._roles.pop(pid), "title": shown(self._titles.pop(pid))})
-        return ended
+            ended.append(self._farewell(before, proc))
+        return ended, named
+
+    def _farewell(self, before: Proc, proc: Optional[Proc]) -> Json:
+        """Who ended. A scheduler may end in the moment between its naming and our look; then its zombie tells."""
+        del self._known[before.pid]
+        role, text = self._roles.pop(before.pid), self._titles.pop(before.pid)
+        if role in UNNAMED and proc and proc.start == before.start and self._roles.get(proc.ppid) != "scheduler":
+            role = role_of_name(proc.name)
+            text = text if role == "other" else proc.name
+        return {"pid": before.pid, "role": role, "title": shown(text)}
 
     def _discover(self, now: float) -> bool:
         """True when somebody new appeared or a title changed a role."""
