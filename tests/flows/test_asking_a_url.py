@@ -60,7 +60,7 @@ BLOCKED = {
 def test_what_cannot_be_asked_at_all_ends_the_wait_at_once(stranger, url, says, reconnect_s):
     """A resolver that is away for a moment is waited for; here, for 0 s."""
     with pytest.raises(UnreachableError) as caught:
-        list(probe(url.format(port=stranger), reconnect_s=reconnect_s)(0.0))
+        list(probe(url.format(port=stranger), reconnect_s=reconnect_s)())
     assert says in caught.value.what
 
 
@@ -86,7 +86,7 @@ def stranger() -> Iterator[int]:
 
 
 def test_what_a_stranger_answers_is_told(stranger):
-    seen = [one.data for one in probe(f"127.0.0.1:{stranger}")(0.0)]
+    seen = list(probe(f"127.0.0.1:{stranger}")())
     assert [(one["what"], one["status"]) for one in seen] == [("health", 200), ("model_info", 200), ("generate", 501)]
 
 
@@ -95,8 +95,8 @@ def test_nobody_is_told_from_somebody(stranger, name):
     assert not silent(f"http://{name}:{stranger}")
     port = find_free_port()
     assert silent(f"http://{name}:{port}")
-    (seen,) = probe(f"{name}:{port}")(0.0)
-    assert (seen.data["state"], seen.data["status"]) == ("refused", None)
+    (seen,) = probe(f"{name}:{port}")()
+    assert (seen["state"], seen["status"]) == ("refused", None)
 
 
 # A network of its own, in which the kernel has two ports for outgoing connections, one of them the server's.
