@@ -47,9 +47,11 @@ class Stdin(threading.Event):
             value = json.loads(line.decode("utf-8"))
         except ValueError:
             return
-        if isinstance(value, dict) and isinstance(value.get("ask"), str):
+        if not isinstance(value, dict):
+            return
+        if isinstance(value.get("ask"), str):
             self._asked.put(value["ask"])
-        elif isinstance(value, dict) and isinstance(value.get("tell"), dict):
+        if isinstance(value.get("tell"), dict):
             self._told.put((value["tell"]["kind"], value["tell"]["data"]))
 
 

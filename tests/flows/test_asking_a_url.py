@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from scripted_host import StillClock
 
 from sglfab.errors import InputError, UnreachableError
 from sglfab.flows.clock import SystemClock
@@ -97,6 +98,24 @@ def test_nobody_is_told_from_somebody(stranger, name):
     assert silent(f"http://{name}:{port}")
     (seen,) = probe(f"{name}:{port}")()
     assert (seen["state"], seen["status"]) == ("refused", None)
+
+
+def test_a_look_waits_as_long_as_the_last_one_took(stranger):
+    """What the host tells meanwhile is not held up by a server that lets every question time out."""
+
+    class Slow(StillClock):
+        def now_s(self) -> float:
+            self.sleep(1.0)  # each question takes its time
+            return self.now
+
+    clock = Slow()
+    asking = DirectProbe(f"127.0.0.1:{stranger}", api_key=None, probe_timeout_s=5, reconnect_s=60, clock=clock)
+    began = clock.now
+    assert len(list(asking())) == 3
+    took = clock.now - began
+    assert list(asking()) == []
+    clock.sleep(took)
+    assert len(list(asking())) == 3
 
 
 # A network of its own, in which the kernel has two ports for outgoing connections, one of them the server's.
