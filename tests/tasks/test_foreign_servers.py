@@ -33,11 +33,13 @@ def foreign(tmp_path_factory):
             ("wait-health", "--pid", pid, "--yes", "--json", "--deadline", "20"),
             ("wait-health", "--url", url, "--json", "--deadline", "20"),
         )
-        log = str(place.host.root / "server.log")
+        log = place.host.root / "server.log"
+        with log.open("a") as printed:
+            printed.write(f"a plugin says: Authorization: Bearer {KEY}\n")
         by_url, by_log, by_both = proxied.all(
             ("wait-health", "--url", url, "--json"),
-            ("wait-health", "--log", log, "--json", "--deadline", "20"),
-            ("wait-health", "--url", url, "--log", log, "--json"),
+            ("wait-health", "--log", str(log), "--json", "--deadline", "20"),
+            ("wait-health", "--url", url, "--log", str(log), "--json"),
         )
         answers = {"ready": ready, "asked": asked, "stopping": stopping, "keyless": keyless, "keyless url": keyless_url}
         answers |= {"url": by_url, "log": by_log, "url and log": by_both}
