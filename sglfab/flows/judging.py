@@ -16,6 +16,7 @@ from sglfab.flows.events import Report, Said
 from sglfab.flows.foreign import Foreign
 from sglfab.flows.runs import plan_of
 from sglfab.flows.wait import wait
+from sglfab.flows.web_address import without_user
 from sglfab.model import Json, Verdict, WaitSettings
 from sglfab.transports.host import Host
 
@@ -116,7 +117,7 @@ def wait_for_foreign(
         deadline_s=settings.deadline_s,
         allowances=settings.allowances,
         host=None if foreign.by_url_alone else host.label,
-        url=probe.base if probe else _url(foreign.http_host, foreign.port),
+        url=without_user(probe.base) if probe else _url(foreign.http_host, foreign.port),
     )
     request: dict[str, Json] = {
         "run_id": None,

@@ -15,7 +15,7 @@ from scripted_host import StillClock
 from sglfab.errors import InputError, UnreachableError
 from sglfab.flows.clock import SystemClock
 from sglfab.flows.http_direct import DirectProbe
-from sglfab.flows.web_address import checked_url, silent
+from sglfab.flows.web_address import checked_url, silent, without_user
 from sglfab.testing.fab import ROOT
 from sglfab.testing.fixtures import find_free_port
 
@@ -45,6 +45,18 @@ def test_no_address(text):
         checked_url(text)
     assert (caught.value.code, caught.value.where) == ("bad-url", "--url")
     assert "30000" in caught.value.try_
+
+
+@pytest.mark.parametrize(
+    ("base", "shown"),
+    {
+        "http://ann:p@ss@gpu1:1": "http://gpu1:1",
+        "https://ann@[::1]:1": "https://[::1]:1",
+        "http://a": "http://a",
+    }.items(),
+)
+def test_a_password_is_no_part_of_what_is_kept(base, shown):
+    assert without_user(base) == shown
 
 
 def probe(url: str, **given: float) -> DirectProbe:
