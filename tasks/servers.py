@@ -103,7 +103,12 @@ def logs(c, run=None, profile=None, port=None, f=False, trace=False, lines=None,
     desk.each_host(lambda seat: life.logs(seat, wanted, follow=f, trace=trace, lines=count), desk.known(profile))
 
 
-@verb(help={"prune": "remove old run folders, never a live one", "keep": "how many to keep when pruning (default 20)"})
+@verb(
+    help={
+        "prune": "remove old runs and recorded waits, never a live one",
+        "keep": "how many to keep when pruning (default 20)",
+    }
+)
 def runs(c, prune=False, keep=None, dry_run=False, json=False, configs=None):
     """List the recorded runs, or prune them."""
     from .acts import life

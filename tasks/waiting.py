@@ -43,7 +43,7 @@ def wait_health(
 @verb(
     help={
         "log": "a SGLang log file; - for stdin; with -H it is on the host",
-        "replay": "a recorded wait instead: the id of a run, or a watch.jsonl (with -H: on the host)",
+        "replay": "a recorded wait instead: the id of a run or of a wait, or a watch.jsonl (with -H: on the host)",
         "at": "with --replay: what was known so many seconds into the wait",
     }
 )

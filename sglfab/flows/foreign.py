@@ -19,6 +19,11 @@ class Foreign:
     port: int | None = None
     http_host: str = "127.0.0.1"
 
+    @property
+    def by_url_alone(self) -> bool:
+        """Whether its host is not asked: `--port` beside `--url` says nothing more."""
+        return bool(self.url) and not (self.log or self.pid)
+
     def __str__(self) -> str:
         named = (("--url", self.url), ("--log", self.log), ("--pid", self.pid), ("--port", self.port))
         return " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in named if value is not None)

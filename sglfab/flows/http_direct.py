@@ -12,13 +12,14 @@ import requests
 from sglfab.errors import UnreachableError
 from sglfab.flows.clock import Clock
 from sglfab.flows.web_address import CONNECT_S, checked_url, is_loopback, silent
-from sglfab.model import Json, Observation
+from sglfab.model import Json
 
-EVERY_S = 0.25
+EVERY_S = 0.2
+BODY_MAX = 4000  # bytes
 
 
 class DirectProbe:
-    """Asks /health of one URL, then for one token; gives `http` observations as the host's watcher does.
+    """Asks /health of one URL, then for one token; gives the data of `http` observations as the host's watcher does.
 
     reconnect_s: how long a name that is not known, or a failing TLS, may stand in the way before UnreachableError.
     """
@@ -36,21 +37,19 @@ class DirectProbe:
         self._timeout = (CONNECT_S, probe_timeout_s)
         self._way = _Way(self.base, reconnect_s)
         self._clock = clock
+        self._due_s = 0.0
 
-    def __call__(self, now_s: float) -> Iterator[Observation]:
-        """Observations of one look, stamped now_s plus the time that they took. Raises UnreachableError."""
-        began = self._clock.now_s()
-        for seen in self._look():
-            yield Observation(now_s + self._clock.now_s() - began, "http", seen)
+    def __call__(self) -> Iterator[Json]:
+        """One look; nothing until as much time has passed as the last look took, at least EVERY_S.
 
-    def observations(self) -> Iterator[Observation]:
-        """Endless looks, EVERY_S apart, for a URL alone."""
+        So a server that does not answer holds up what the host tells for half of the time at most.
+        Raises UnreachableError.
+        """
         began = self._clock.now_s()
-        yield Observation(0.0, "start", {"wall": self._clock.wall_s(), "run": None, "started_wall": None, "main": None})
-        while True:
-            yield from self(self._clock.now_s() - began)
-            yield Observation(self._clock.now_s() - began, "tick", {})
-            self._clock.sleep(EVERY_S)
+        if began >= self._due_s:
+            yield from self._look()
+            now = self._clock.now_s()
+            self._due_s = now + max(EVERY_S, now - began)
 
     def _look(self) -> Iterator[Json]:
         if self._here and silent(self.base):
@@ -164,6 +163,6 @@ def _state(status: int) -> str:
 
 def _json_body(reply: requests.Response) -> Json:
     try:
-        return reply.json()
+        return reply.json() if len(reply.content) <= BODY_MAX else None
     except ValueError:
         return None

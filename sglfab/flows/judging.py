@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sglfab.diagnosis.catalogue import Catalogue
 from sglfab.diagnosis.expectation import Expectation
@@ -13,15 +12,13 @@ from sglfab.diagnosis.offline import diagnose
 from sglfab.errors import InputError
 from sglfab.flows import log_bytes, secrets
 from sglfab.flows.clock import Clock
-from sglfab.flows.events import Report, Said, Watched
+from sglfab.flows.events import Report, Said
 from sglfab.flows.foreign import Foreign
 from sglfab.flows.runs import plan_of
-from sglfab.flows.wait import Interrupted, wait
+from sglfab.flows.wait import wait
+from sglfab.flows.web_address import without_user
 from sglfab.model import Json, Verdict, WaitSettings
 from sglfab.transports.host import Host
-
-if TYPE_CHECKING:
-    from sglfab.flows.http_direct import DirectProbe
 
 API_KEY = "args.api-key"
 FOREIGN_KEY = "SGLFAB_API_KEY"  # the operator's variable with the key of a server that no profile describes
@@ -96,10 +93,15 @@ def wait_for_foreign(
     *,
     settings: WaitSettings,
     api_key: str | None,
+    hide: Sequence[str],
     report: Report,
     clock: Clock,
+    recorded: Callable[[str], None],
 ) -> Verdict:
-    """Wait for a server that is not ours: HTTP from here (`url`), log and processes from its host."""
+    """Wait for a server that is not ours: HTTP from here (`url`), log and processes from its host.
+
+    host: for a URL alone this machine, which keeps the record. recorded: is told the record's id.
+    """
     from sglfab.flows.http_direct import DirectProbe  # requests takes as long to import as the rest of a wait
 
     probe = None
@@ -114,11 +116,9 @@ def wait_for_foreign(
     expect = Expectation(
         deadline_s=settings.deadline_s,
         allowances=settings.allowances,
-        url=probe.base if probe else _url(foreign.http_host, foreign.port),
+        host=None if foreign.by_url_alone else host.label,
+        url=without_user(probe.base) if probe else _url(foreign.http_host, foreign.port),
     )
-    if probe and not (foreign.log or foreign.pid):
-        return _wait_url(probe, Judge(catalogue, expect=expect), report)
-    judge = Judge(catalogue, expect=replace(expect, host=host.label))
     request: dict[str, Json] = {
         "run_id": None,
         "pid": foreign.pid,
@@ -130,25 +130,20 @@ def wait_for_foreign(
         "patches": [],
         "probe_timeout_s": settings.probe_timeout_s,
         "from_offset": 0,
-        "record": False,
+        "record": True,
+        "hide": list(hide),
         "generate": True,
     }
-    return wait(host, request, judge, reconnect_s=settings.reconnect_s, report=report, clock=clock, beside=probe)
-
-
-def _wait_url(probe: DirectProbe, judge: Judge, report: Report) -> Verdict:
-    now = 0.0
-    try:
-        for observation in probe.observations():
-            now = observation.t
-            judge.feed(observation)
-            report(Watched(judge.view(now)))
-            verdict = judge.verdict(now)
-            if verdict.verdict != "loading":
-                return verdict
-    except KeyboardInterrupt:
-        pass
-    raise Interrupted(judge.verdict(now))
+    return wait(
+        host,
+        request,
+        Judge(catalogue, expect=expect),
+        reconnect_s=settings.reconnect_s,
+        report=report,
+        clock=clock,
+        beside=probe,
+        recorded=recorded,
+    )
 
 
 def diagnose_file(catalogue: Catalogue, path: str, host: Host | None) -> Verdict:

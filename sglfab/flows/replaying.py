@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from sglfab.model import Json, Verdict
 from sglfab.transports.host import Host
 
 FILE = "watch.jsonl"
+_WAIT_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")  # that of a run begins with its profile
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Record:
 
 
 def is_path(word: str) -> bool:
-    """Whether --replay names a file; the id of a run has no slash and no suffix."""
+    """Whether --replay names a file; the id of a run or of a wait has no slash and no suffix."""
     return "/" in word or word.endswith(".jsonl")
 
 
@@ -40,9 +42,28 @@ def local_record(word: str) -> Record | None:
     return Record(str(path), lambda: _from_here(path))
 
 
-def record_on(host: Host, word: str) -> Record:
+def _record_on(host: Host, word: str) -> Record:
     """A file on a host. Reading it raises InputError log-unreadable."""
     return Record(word, lambda: _from_host(host, word))
+
+
+def record_without_run(host: Host, word: str) -> Record | None:
+    """A file on a host, or the record of a wait there for a server that is no run of ours. None: the id of a run.
+
+    Raises InputError no-such-wait.
+    """
+    if is_path(word):
+        return _record_on(host, word)
+    return _record_of_wait(host, word) if _WAIT_ID.fullmatch(word) else None
+
+
+def _record_of_wait(host: Host, wait_id: str) -> Record:
+    waits = host.call("waits")["waits"]
+    path = next((wait["path"] for wait in waits if wait["id"] == wait_id), None)
+    if path is None:
+        try_ = f"--replay {waits[0]['id']}: the newest one" if waits else "fab wait-health --url, --log or --pid"
+        raise InputError("no-such-wait", f"no wait {wait_id} is recorded", where=host.label, try_=try_)
+    return _record_on(host, path)
 
 
 def record_of(host: Host, runs: list[Json], run_id: str) -> Record:

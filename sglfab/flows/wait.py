@@ -34,12 +34,14 @@ class _Follow:
     judge: Judge
     report: Report
     clock: Clock
+    recorded: Callable[[str], None]
     name: str = field(default_factory=lambda: random_source.token_hex(4))  # of the wait, in the record
     began: float = field(init=False)
     shift_s: float = 0.0  # how long the wait had lasted when this connection began
     seen: list[int] = field(default_factory=list)  # observations of each connection
     now: float = 0.0
     offset: int | None = None
+    record_id: str | None = None  # of a wait without a run, once the host has told it
     lost_s: float | None = None  # when the connection was lost, until something is heard again
 
     def __post_init__(self) -> None:
@@ -51,14 +53,18 @@ class _Follow:
         opening = recording.opening(self.name, self.judge.expect, shift_s=self.shift_s, seen=self.seen)
         self.seen.append(0)
         offset = self.offset if self.offset is not None else request.get("from_offset", 0)
-        return {**request, "from_offset": offset, "record": opening if request.get("record") else None}
+        record = {"record": opening, "record_id": self.record_id} if request.get("record") else {"record": None}
+        return {**request, "from_offset": offset, **record}
 
     def feed(self, event: Mapping[str, Json]) -> Verdict:
         kind, data = event["kind"], event["data"]
         self.lost_s = None
         self.seen[-1] += 1
         self.now = max(self.now, round(event["t"] + self.shift_s, 3))
-        if kind == "log":
+        if kind == "start" and data.get("record"):
+            self.record_id = data["record"]
+            self.recorded(data["record"])
+        elif kind == "log":
             self.offset = data["offset"] + len(data["data"].encode("utf-8", "surrogateescape"))
         elif kind == "log-reset":
             self.offset = 0
@@ -75,14 +81,17 @@ def wait(
     reconnect_s: float,
     report: Report,
     clock: Clock,
-    beside: Callable[[float], Iterator[Observation]] | None = None,
+    beside: Callable[[], Iterator[Json]] | None = None,
+    recorded: Callable[[str], None] = lambda record_id: None,
 ) -> Verdict:
     """Follow the `watch` operation until the verdict is not `loading`.
 
-    beside: further observations (`--url`), asked for at every event with the seconds so far.
+    beside: the data of `http` observations of this side (`--url`), asked for at every event. They are judged when the
+    host hands them back, so that the record has them in the order in which they were judged.
+    recorded: is told the id under which the host records a wait that has no run.
     A lost connection is retried for reconnect_s, then the verdict is `unreachable`. Raises Interrupted on Ctrl-C.
     """
-    follow = _Follow(judge, report, clock)
+    follow = _Follow(judge, report, clock, recorded)
     try:
         while True:
             try:
@@ -100,18 +109,17 @@ def wait(
 
 
 def _follow_once(
-    host: Host, request: Mapping[str, Json], follow: _Follow, beside: Callable[[float], Iterator[Observation]] | None
+    host: Host, request: Mapping[str, Json], follow: _Follow, beside: Callable[[], Iterator[Json]] | None
 ) -> Verdict:
     with host.stream("watch", follow.connect(request), idle_s=IDLE_S) as stream:
         for event in stream:
             verdict = follow.feed(event)
-            for other in beside(follow.now) if beside else ():
-                follow.judge.feed(other)
-                verdict = follow.judge.verdict(follow.now)
             if verdict.verdict != "loading":
                 return verdict
             if follow.judge.asks_for_stacks(follow.now):
                 stream.ask("stacks")
+            for seen in beside() if beside else ():
+                stream.tell("http", seen)
     raise ChannelLost("the watcher on the host ended")
 
 

@@ -27,6 +27,12 @@ def checked_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def without_user(base: str) -> str:
+    """The address without the name and password before its @, which are no part of a verdict nor of a record."""
+    parts = urlsplit(base)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 def _names_a_host(name: str) -> bool:
     """A number alone would be taken for an IPv4 address: whoever types `--url 30000` means a port."""
     if name.isdecimal():

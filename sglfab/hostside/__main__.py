@@ -8,7 +8,8 @@ For whoever writes an operation. It is one function of one module of this folder
 - `emit(event)`: writes `{"event": event}` as one line, from any thread.
 - `stdin_closed`: set when the operator's side went away; an operation that runs long waits on it and returns. One
   that is not in FINISHES is ended LINGER_S later, and its `emit` into a broken pipe ends it at once. Those in
-  FINISHES always run to their end. Its `asked()` is what the operator's side has asked for meanwhile.
+  FINISHES always run to their end. Its `asked()` and `told()` are what the operator's side has asked for
+  and told meanwhile.
 - The returned dict is the reply. `raise HostError(…)` (failure.py) is an error for the operator; any other exception
   is a bug of ours.
 - stdout belongs to the protocol: file descriptor 1 is stderr while an operation runs, so a stray print harms nothing.
@@ -46,6 +47,7 @@ OPS = {
     "stop": "stopping:stop",
     "runs": "runs:runs",
     "prune": "runs:prune",
+    "waits": "waits:waits",
     "inspect-pid": "foreign:inspect_pid",
     "adopt": "foreign:adopt",
     "watch": "watching:watch",

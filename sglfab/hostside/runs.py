@@ -15,7 +15,8 @@ from sglfab.hostside.failure import HostError
 from sglfab.hostside.family import Server
 from sglfab.hostside.processes import boot_id, ident_from, living
 from sglfab.hostside.programs import drop_old
-from sglfab.hostside.state import read_json, state_dir
+from sglfab.hostside.state import folder_bytes, read_json, state_dir
+from sglfab.hostside.waits import prune_waits
 
 Run = Dict[str, Any]
 Emit = Callable[[Dict[str, Any]], None]
@@ -32,11 +33,16 @@ def runs(request: Dict[str, Any], emit: Emit, stdin_closed: threading.Event) -> 
 
 
 def prune(request: Dict[str, Any], emit: Emit, stdin_closed: threading.Event) -> Dict[str, Any]:
-    """Remove the oldest dead runs until `keep` are left, and programs of ours that nobody uses; with `dry` only say
-    which runs."""
-    if not request.get("dry"):
+    """Remove the oldest dead runs until `keep` are left, the recorded waits for other servers likewise, and programs of
+    ours that nobody uses; with `dry` only say which runs and waits."""
+    state, keep, dry = state_dir(request), int(request.get("keep") or 0), bool(request.get("dry"))
+    if not dry:
         drop_old(sys.argv[0])
-    return prune_runs(state_dir(request), keep=int(request.get("keep") or 0), dry=bool(request.get("dry")))
+    gone = prune_runs(state, keep=keep, dry=dry), prune_waits(state, keep=keep, dry=dry)
+    return {
+        "removed": [name for part in gone for name in part["removed"]],
+        "freed_bytes": sum(part["freed_bytes"] for part in gone),
+    }
 
 
 def run_dir(state: str, run_id: str) -> str:
@@ -106,7 +112,7 @@ def prune_runs(state: str, *, keep: int, dry: bool = False) -> Dict[str, Any]:
     present = all_runs(state)
     surplus = len(present) - keep
     doomed = [run for run in reversed(present) if _is_over(run)][: max(surplus, 0)]
-    freed = sum(_size(run["dir"]) for run in doomed)
+    freed = sum(folder_bytes(run["dir"]) for run in doomed)
     if not dry:
         for run in doomed:
             shutil.rmtree(run["dir"], ignore_errors=True)
@@ -119,17 +125,6 @@ def _is_over(run: Run) -> bool:
         return False
     age_s = time.time() - os.stat(run["dir"]).st_mtime
     return run.get("main") is not None or age_s > _STARTING_S
-
-
-def _size(folder: str) -> int:
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:
-                continue
-    return total
 
 
 def _drop_dangling(folder: str) -> None:

@@ -46,11 +46,12 @@ def private_dir(path: str) -> str:
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise _refused(error, path) from error
+        raise refused(error, path) from error
     return path
 
 
-def _refused(error: OSError, path: str) -> Exception:
+def refused(error: OSError, path: str) -> HostError:
+    """The error for a part of the state folder that cannot be made."""
     if error.errno in FULL_DISK:
         return disk_full(path)
     what = "the state folder cannot be made: %s" % error.strerror
@@ -110,3 +111,15 @@ def free_mb(path: str) -> Optional[int]:
     except OSError:
         return None
     return stats.f_bavail * stats.f_frsize >> 20
+
+
+def folder_bytes(folder: str) -> int:
+    """What the files of a folder hold."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except OSError:
+                continue
+    return total

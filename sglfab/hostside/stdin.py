@@ -1,4 +1,4 @@
-"""The operator's side, as an operation sees it: still there or gone, and what it asked for meanwhile."""
+"""The operator's side, as an operation sees it: still there or gone, and what it asked for or told meanwhile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import os
 import queue
 import threading
-from typing import List, Optional
+from typing import Any, Dict, List, Tuple
+
+Json = Dict[str, Any]
 
 _LINE_MAX = 65536
 
@@ -17,13 +19,15 @@ class Stdin(threading.Event):
     def __init__(self) -> None:
         super().__init__()
         self._asked: "queue.SimpleQueue[str]" = queue.SimpleQueue()
+        self._told: "queue.SimpleQueue[Tuple[str, Json]]" = queue.SimpleQueue()
 
     def asked(self) -> List[str]:
         """What was asked for since the last call: the `ask` of every line after the request."""
-        found = []
-        while not self._asked.empty():
-            found.append(self._asked.get())
-        return found
+        return _all(self._asked)
+
+    def told(self) -> List[Tuple[str, Json]]:
+        """(kind, data) of what the operator's side itself has seen since the last call: the `tell` of every line."""
+        return _all(self._told)
 
     def follow(self) -> None:
         """Read until the end of stdin."""
@@ -36,17 +40,26 @@ class Stdin(threading.Event):
             lines = (rest + data).split(b"\n")
             rest = lines.pop()[-_LINE_MAX:]
             for line in lines:
-                what = _ask(line)
-                if what is not None:
-                    self._asked.put(what)
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            value = json.loads(line.decode("utf-8"))
+        except ValueError:
+            return
+        if not isinstance(value, dict):
+            return
+        if isinstance(value.get("ask"), str):
+            self._asked.put(value["ask"])
+        if isinstance(value.get("tell"), dict):
+            self._told.put((value["tell"]["kind"], value["tell"]["data"]))
 
 
-def _ask(line: bytes) -> Optional[str]:
-    try:
-        value = json.loads(line.decode("utf-8"))
-    except ValueError:
-        return None
-    return value["ask"] if isinstance(value, dict) and isinstance(value.get("ask"), str) else None
+def _all(waiting: "queue.SimpleQueue[Any]") -> List[Any]:
+    found = []
+    while not waiting.empty():
+        found.append(waiting.get())
+    return found
 
 
 def _read_some() -> bytes:

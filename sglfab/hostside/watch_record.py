@@ -8,33 +8,60 @@ import os
 import re
 from typing import Any, Dict, Optional, Sequence
 
+from sglfab.hostside.failure import HostError
+from sglfab.hostside.state import state_dir
+from sglfab.hostside.waits import FILE, folder_of, hold
+
 Json = Dict[str, Any]
 
 # SGLang prints its arguments as Python or as JSON; the key of an adopted server is not ours to know beforehand.
 _PRINTED = re.compile(r"""((?:api_key|password|hf_token)['"]?\s*[=:]\s*(['"]))((?:(?!\2).)+)""")
 
 
+def recorder_of(request: Json, run_dir: Optional[str]) -> Recorder:
+    """What a `watch` asks for: a record beside its run, else in a folder of that wait alone, or none."""
+    wait, hide = request.get("record"), request.get("hide") or ()
+    if not wait or run_dir:
+        return Recorder(run_dir if wait else None, wait or {}, hide)
+    try:
+        folder = folder_of(state_dir(request), request.get("record_id"))
+    except HostError as error:
+        return Recorder(None, wait, hide, trouble="record: %s (%s)" % (error.what, error.where))
+    return Recorder(folder, wait, hide, name=os.path.basename(folder))
+
+
 class Recorder:
     """Appends observations, each with `watch`, the id of this connection: waits at the same time mix in one file."""
 
-    def __init__(self, run_dir: Optional[str], wait: Json, hide: Sequence[str] = ()) -> None:
-        """wait: the first line's data; its `shift_s` is how long the wait had lasted when this connection began.
+    def __init__(
+        self,
+        folder: Optional[str],
+        wait: Json,
+        hide: Sequence[str] = (),
+        *,
+        name: Optional[str] = None,
+        trouble: Optional[str] = None,
+    ) -> None:
+        """folder: None records nothing. trouble: why, where it was asked for. name: of a record without a run.
 
+        wait: the first line's data; its `shift_s` is how long the wait had lasted when this connection began.
         hide: secrets that the server may print; they do not get into a file of ours.
         """
         self._fd: Optional[int] = None
-        self._trouble: Optional[str] = None
+        self._trouble = trouble
         self._watch = os.urandom(4).hex()
         self._shift_s = float(wait.get("shift_s") or 0.0)
         self._hide = sorted((value for value in hide if value), key=len, reverse=True)
         self._held = ""  # the end of the log so far, where it may be the beginning of a secret
-        if run_dir:
-            self._open(os.path.join(run_dir, "watch.jsonl"))
-            self._line({"t": 0.0, "kind": "wait", "data": wait})
+        if folder:
+            self._open(os.path.join(folder, FILE))
+            self._line({"t": 0.0, "kind": "wait", "data": self._hidden(wait)})
+        self.name = name if self._fd is not None else None
 
     def _open(self, path: str) -> None:
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            hold(self._fd)
         except OSError as error:
             self._trouble = "record: %s" % error.strerror
 

@@ -1,4 +1,4 @@
-"""What a watch looks at: a run of ours, or any of a pid, a port and a log file."""
+"""What a watch looks at: a run of ours, or any of a pid, a port and a log file, or nothing of this host."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ class Subject:
     oom: Optional[Json] = None
     gaps: Tuple[str, ...] = ()
 
+    @property
+    def nothing(self) -> bool:
+        """Whether only the operator's side looks."""
+        return not (self.run or self.server or self.port or self.log)
+
     def start_data(self) -> Json:
         return {
             "wall": time.time(),
@@ -50,7 +55,11 @@ class Subject:
 
 
 def subject_of(request: Json) -> Subject:
-    return _of_run(request) if request.get("run_id") else _of_foreign(request)
+    if request.get("run_id"):
+        return _of_run(request)
+    if any(request.get(name) for name in ("pid", "port", "log")):
+        return _of_foreign(request)
+    return Subject(server=None, port=None, host="", log=None)
 
 
 def _of_run(request: Json) -> Subject:

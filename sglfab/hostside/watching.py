@@ -13,7 +13,7 @@ from sglfab.hostside.watch_http import HttpWatch, Identity
 from sglfab.hostside.watch_kernel import KernelWatch
 from sglfab.hostside.watch_log import LogWatch
 from sglfab.hostside.watch_processes import ExitWatch, ProcessWatch
-from sglfab.hostside.watch_record import Recorder
+from sglfab.hostside.watch_record import recorder_of
 from sglfab.hostside.watch_shm import ShmWatch
 from sglfab.hostside.watch_stacks import StackWatch
 from sglfab.hostside.watch_subject import Subject, subject_of
@@ -25,6 +25,7 @@ Put = Callable[[str, Json], None]
 
 _TURN_S = 0.05
 LOG_S, ALIVE_S, EXIT_S, TRACE_S, KERNEL_S, SHM_S, ASKED_S, TICK_S = 0.1, 0.2, 0.2, 0.5, 0.5, 0.5, 0.5, 1.0
+ALONE_TICK_S = 0.25  # where nothing but the operator's side looks: it does so at each event
 
 
 class Observations:
@@ -62,13 +63,13 @@ class Observations:
 def watch(request: Json, emit: Emit, stdin_closed: Stdin) -> Json:
     """Observations of a run (`run_id`) or of any of `pid`, `port`, `log`; `stacks` when the operator's side asks.
 
+    What that side tells that it has seen takes its place among them; where nothing is named, it is all there is.
     Raises HostError run-unknown, pid-unknown, log-unreadable.
     """
     subject = subject_of(request)
-    record = request.get("record")
-    recorder = Recorder(subject.run_dir if record else None, record or {}, request.get("hide") or ())
+    recorder = recorder_of(request, subject.run_dir)
     seen = Observations(emit, recorder.write)
-    seen.put("start", subject.start_data())
+    seen.put("start", {**subject.start_data(), "record": recorder.name})
     for text in subject.gaps:
         seen.put("gap", {"text": text})
     turns = _turns(subject, request, seen.put, stdin_closed)
@@ -106,11 +107,14 @@ class Turn:
 
 
 def _turns(subject: Subject, request: Json, put: Put, closed: Stdin) -> List[Turn]:
+    told = Turn(0.0, lambda: _pass_on(closed.told(), put))
+    if subject.nothing:
+        return [told, Turn(ALONE_TICK_S, lambda: put("tick", {}))]
     log = LogWatch(subject.log, int(request.get("from_offset") or 0), put) if subject.log else None
     kernel = KernelWatch(subject, put)
     kernel.start(closed)
     turns = [Turn(LOG_S, log.poll, again=lambda: log.behind)] if log else []
-    turns.append(Turn(KERNEL_S, kernel.poll))
+    turns += [told, Turn(KERNEL_S, kernel.poll)]
     if subject.server:
         caught_up = (lambda: not log.behind) if log else _yes
 
@@ -139,6 +143,11 @@ def _turns(subject: Subject, request: Json, put: Put, closed: Stdin) -> List[Tur
 def _answer(asked: List[str], processes: ProcessWatch, stacks: StackWatch) -> None:
     if "stacks" in asked:
         stacks.take(processes.watched())
+
+
+def _pass_on(told: List[Tuple[str, Json]], put: Put) -> None:
+    for kind, data in told:
+        put(kind, data)
 
 
 def _yes() -> bool:

@@ -45,6 +45,10 @@ class Stream(Iterator[Json]):
         """Ask the running operation for something more. Raises ChannelLost."""
         self._talk.send({"ask": what})
 
+    def tell(self, kind: str, data: Json) -> None:
+        """Hand the running operation an observation of this side's. Raises ChannelLost."""
+        self._talk.send({"tell": {"kind": kind, "data": data}})
+
     @property
     def reply(self) -> Json:
         """The operation's reply; events that nobody asked for until now are let pass. Raises as `next_event`."""

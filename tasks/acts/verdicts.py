@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 
 from sglfab.diagnosis import catalogue
@@ -14,8 +15,10 @@ from sglfab.flows.events import Said
 from sglfab.flows.foreign import Foreign, completed
 from sglfab.flows.runs import Wanted
 from sglfab.flows.wait import Interrupted
-from sglfab.model import WaitSettings
+from sglfab.model import Verdict, WaitSettings
 from sglfab.report.secret_forms import written_forms
+from sglfab.transports.host import Host
+from sglfab.transports.local import LocalTransport
 
 from .. import commandline
 from ..answers import verdicts as answers
@@ -37,7 +40,7 @@ def wait_run(seat: Seat, wanted: Wanted, *, deadline_s: float | None) -> Answer:
             run,
             catalogue.load(seat.project),
             api_key=key,
-            hide=sorted(form for value in seat.desk.hidden for form in written_forms(value)),
+            hide=_hidden(seat.desk),
             deadline_s=deadline_s,
             former=history.former(run, runs),
             report=seat.report,
@@ -69,22 +72,42 @@ def wait_foreign(seat: Seat, foreign: Foreign, *, adopt: bool, yes: bool, deadli
     return _judge(seat, foreign, WaitSettings(deadline_s=deadline_s), confirmed=" --yes" if yes else "")
 
 
+def _hidden(desk: Desk) -> list[str]:
+    """What stays out of a record."""
+    return sorted(form for value in desk.hidden for form in written_forms(value))
+
+
 def _judge(seat: Seat, foreign: Foreign, settings: WaitSettings, *, confirmed: str) -> Answer:
     key = os.environ.get(judging.FOREIGN_KEY)
     seat.desk.hide((key,) if key else ())
+    watched = replace(seat, host=_here(seat.host)) if foreign.by_url_alone else seat
+    records: list[str] = []
+
+    def noted(verdict: Verdict) -> Verdict:
+        lines = (f"recorded: {watched.line(f'diagnose --replay {record}')}" for record in records[-1:])
+        return replace(verdict, notes=(*verdict.notes, *lines))
+
     try:
         verdict = judging.wait_for_foreign(
-            seat.host,
+            watched.host,
             foreign,
             catalogue.load(seat.project),
             settings=settings,
             api_key=key,
+            hide=_hidden(seat.desk),
             report=seat.report,
             clock=seat.desk.clock,
+            recorded=records.append,
         )
     except Interrupted as stopped:
-        return answers.interrupted(seat, stopped.verdict, f"wait-health {foreign}{confirmed}")
-    return answers.verdict(seat, verdict, log=foreign.log)
+        return answers.interrupted(seat, noted(stopped.verdict), f"wait-health {foreign}{confirmed}")
+    return answers.verdict(seat, noted(verdict), log=foreign.log)
+
+
+def _here(host: Host) -> Host:
+    """This machine, reached with the Python that runs us: a URL alone was never in need of another."""
+    state_dir = host.state_dir if host.label == commandline.LOCAL else None
+    return Host(LocalTransport(), python=sys.executable, state_dir=state_dir)
 
 
 def _adopt(seat: Seat, foreign: Foreign, deadline_s: float | None) -> Answer:
@@ -119,9 +142,9 @@ def _replay(desk: Desk, known: Catalogue, word: str, at_s: float | None) -> None
 
 
 def _replay_on(seat: Seat, known: Catalogue, word: str, at_s: float | None) -> Answer:
-    if replaying.is_path(word):
-        record = replaying.record_on(seat.host, word)
-        return answers.verdict(seat, replaying.judged_again(known, record, at_s=at_s), log=None)
+    alone = replaying.record_without_run(seat.host, word)
+    if alone:
+        return answers.verdict(seat, replaying.judged_again(known, alone, at_s=at_s), log=None)
     runs = run_flow.all_runs(seat.host)
     record = replaying.record_of(seat.host, runs, word)
     verdict = replaying.judged_again(known, record, at_s=at_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 Json = Any
@@ -29,15 +30,22 @@ class ScriptedStream(Iterator[Json]):
     events: Iterator[Json]
     asked: list[int]
     told: int = 0
+    now_s: float = 0.0
 
     def __next__(self) -> Json:
         event = next(self.events)
         self.told += 1
+        self.now_s = event["t"]
         return event
 
     def ask(self, what: str) -> None:
         assert what == "stacks"
         self.asked.append(self.told)
+
+    def tell(self, kind: str, data: Json) -> None:
+        """As a host does: it is the next event, at the time of the one before."""
+        back = {"t": self.now_s, "kind": kind, "data": data}
+        self.events = chain([back], self.events)
 
 
 @dataclass

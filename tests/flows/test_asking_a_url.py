@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from scripted_host import StillClock
 
 from sglfab.errors import InputError, UnreachableError
 from sglfab.flows.clock import SystemClock
 from sglfab.flows.http_direct import DirectProbe
-from sglfab.flows.web_address import checked_url, silent
+from sglfab.flows.web_address import checked_url, silent, without_user
 from sglfab.testing.fab import ROOT
 from sglfab.testing.fixtures import find_free_port
 
@@ -46,6 +47,18 @@ def test_no_address(text):
     assert "30000" in caught.value.try_
 
 
+@pytest.mark.parametrize(
+    ("base", "shown"),
+    {
+        "http://ann:p@ss@gpu1:1": "http://gpu1:1",
+        "https://ann@[::1]:1": "https://[::1]:1",
+        "http://a": "http://a",
+    }.items(),
+)
+def test_a_password_is_no_part_of_what_is_kept(base, shown):
+    assert without_user(base) == shown
+
+
 def probe(url: str, **given: float) -> DirectProbe:
     return DirectProbe(url, api_key=None, probe_timeout_s=5, clock=SystemClock(), **{"reconnect_s": 60, **given})
 
@@ -60,7 +73,7 @@ BLOCKED = {
 def test_what_cannot_be_asked_at_all_ends_the_wait_at_once(stranger, url, says, reconnect_s):
     """A resolver that is away for a moment is waited for; here, for 0 s."""
     with pytest.raises(UnreachableError) as caught:
-        list(probe(url.format(port=stranger), reconnect_s=reconnect_s)(0.0))
+        list(probe(url.format(port=stranger), reconnect_s=reconnect_s)())
     assert says in caught.value.what
 
 
@@ -86,7 +99,7 @@ def stranger() -> Iterator[int]:
 
 
 def test_what_a_stranger_answers_is_told(stranger):
-    seen = [one.data for one in probe(f"127.0.0.1:{stranger}")(0.0)]
+    seen = list(probe(f"127.0.0.1:{stranger}")())
     assert [(one["what"], one["status"]) for one in seen] == [("health", 200), ("model_info", 200), ("generate", 501)]
 
 
@@ -95,8 +108,26 @@ def test_nobody_is_told_from_somebody(stranger, name):
     assert not silent(f"http://{name}:{stranger}")
     port = find_free_port()
     assert silent(f"http://{name}:{port}")
-    (seen,) = probe(f"{name}:{port}")(0.0)
-    assert (seen.data["state"], seen.data["status"]) == ("refused", None)
+    (seen,) = probe(f"{name}:{port}")()
+    assert (seen["state"], seen["status"]) == ("refused", None)
+
+
+def test_a_look_waits_as_long_as_the_last_one_took(stranger):
+    """What the host tells meanwhile is not held up by a server that lets every question time out."""
+
+    class Slow(StillClock):
+        def now_s(self) -> float:
+            self.sleep(1.0)  # each question takes its time
+            return self.now
+
+    clock = Slow()
+    asking = DirectProbe(f"127.0.0.1:{stranger}", api_key=None, probe_timeout_s=5, reconnect_s=60, clock=clock)
+    began = clock.now
+    assert len(list(asking())) == 3
+    took = clock.now - began
+    assert list(asking()) == []
+    clock.sleep(took)
+    assert len(list(asking())) == 3
 
 
 # A network of its own, in which the kernel has two ports for outgoing connections, one of them the server's.

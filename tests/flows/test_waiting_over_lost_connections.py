@@ -102,3 +102,30 @@ def test_the_host_is_asked_for_stacks_once_while_nothing_moves_whatever_the_conn
     host = ScriptedHost([[START, LOG, ALIVE, *quiet, LOST], [START, ALIVE, event(1.0, "tick"), *READY]])
     waited(host)
     assert host.stacks_asked == [5]
+
+
+def test_a_new_connection_goes_on_with_the_record_that_the_host_named():
+    named = {**START, "data": {**START["data"], "record": "20260101-000000-abcd"}}
+    host = ScriptedHost([[LOST], [named, LOST], [named, *READY]])
+    told = []
+    judge = Judge(KNOWN)
+    wait(host, {"record": True}, judge, reconnect_s=30.0, report=print, clock=StillClock(), recorded=told.append)
+    assert [request["record_id"] for request in host.asked] == [None, None, "20260101-000000-abcd"]
+    assert set(told) == {"20260101-000000-abcd"}
+
+
+def test_what_is_seen_from_here_is_judged_when_the_host_hands_it_back():
+    host = ScriptedHost([[START, LOG, LOST], [START]])
+    looks = iter([[], [], [READY[0]["data"]], [READY[1]["data"]]])
+    verdict = wait(
+        host,
+        {"record": True},
+        Judge(KNOWN),
+        reconnect_s=30.0,
+        report=print,
+        clock=StillClock(),
+        beside=lambda: iter(next(looks)),
+    )
+    assert verdict.verdict == "ready"
+    assert host.asked[1]["record"]["seen"] == [2]
+    assert next(looks, None) is None

@@ -15,6 +15,7 @@ PLANS = {
     "unpatch-debug": (("unpatch-debug", "--profile", "standin"), "nothing was changed"),
     "wait-health": (("wait-health",), "would wait"),
     "wait-health of a foreign server": (("wait-health", "--pid", "PID", "--adopt"), "would wait"),
+    "wait-health of a URL": (("wait-health", "--url", "127.0.0.1:1"), "would wait"),
 }
 WAYS = {"--dry-run": lambda words: (*words, "--dry-run"), "-R": lambda words: ("-R", *words)}
 CASES = [(way, name) for way in WAYS for name in PLANS]
@@ -30,7 +31,7 @@ def tree(*folders):
 def dry(served):
     """All of them against one live server; what they printed, and what there was before and after."""
     host = served.place.host
-    state = [host.state_dir / name for name in ("runs", "latest", "patches", "probes")]
+    state = [host.state_dir / name for name in ("runs", "latest", "patches", "probes", "waits")]
     places = (*state, host.standin.site_packages)
     before, pid = tree(*places), str(served.place.pid(served.run))
     commands = [WAYS[way](PLANS[name][0]) for way, name in CASES]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 
 import pytest
 
 from sglfab.testing import sshd as real_sshd
-from sglfab.testing.fab import ended, read_until
+from sglfab.testing.fab import ROOT, ended, read_until
 from sglfab.testing.fixtures import end_runs, find_free_port
 from sglfab.testing.place import gone
 
@@ -47,6 +48,21 @@ def over(place, sshd, hosts="box"):
 
 def main_pid(sshd, run):
     return json.loads((sshd.state_dir / "runs" / run / "run.json").read_text())["main"]["pid"]
+
+
+def test_a_wait_is_recorded_where_its_watcher_runs_and_replayed_from_there(place, sshd):
+    fab = over(place, sshd)
+    dead = ROOT / "tests" / "cases" / "real" / "err_trunc_shard" / "server.log"
+    url = ("--url", f"127.0.0.1:{place.host.port}")
+    there = fab("wait-health", "--log", str(dead), *url, "--json")
+    here = fab("wait-health", *url, "--deadline", "0.1", "--json")
+    for done, state, reach in ((there, sshd.state_dir, "-H box "), (here, place.host.state_dir, "")):
+        told = done.json
+        said, _, line = told["notes"].pop().partition(": fab ")
+        (record,) = (state / "waits").iterdir()
+        again = place.fab(*shlex.split(line), "--json")
+        assert (said, again.code, again.json) == ("recorded", done.code, told)
+        assert line == f"-S {sshd.config} {reach}diagnose --replay {record.name}"
 
 
 def test_every_host_is_visited_and_the_worst_answer_is_the_exit_code(place, sshd):

@@ -80,8 +80,14 @@ def test_a_folder_that_is_called_like_a_profile_hides_no_other(team):
     assert "eagle3" in done.out
 
 
-def test_a_wait_that_ran_out_of_time_says_what_it_knew():
-    done = fab("wait-health", "--url", "http://127.0.0.1:1", "--deadline", "1", "--json")
+@pytest.fixture
+def elsewhere(tmp_path):
+    """`fab` with a state folder of its own: its waits are recorded."""
+    return fab.where(SGLFAB_STATE_DIR=str(tmp_path))
+
+
+def test_a_wait_that_ran_out_of_time_says_what_it_knew(elsewhere):
+    done = elsewhere("wait-health", "--url", "http://127.0.0.1:1", "--deadline", "1", "--json")
     assert (done.code, done.json["verdict"]) == (5, "timed_out")
     assert any("/health answered last: refused" in note for note in done.json["notes"])
 
@@ -102,22 +108,22 @@ def file_server(tmp_path_factory):
 
 
 @pytest.mark.parametrize("way", ["--url", "--pid"])
-def test_a_wait_for_a_server_that_is_no_sglang_ends(file_server, way):
+def test_a_wait_for_a_server_that_is_no_sglang_ends(file_server, way, elsewhere):
     pid, port = file_server
     named = ["--url", f"127.0.0.1:{port}"] if way == "--url" else ["--pid", str(pid), "--port", str(port), "--yes"]
-    done = fab("wait-health", *named, "--json", "--deadline", "30")
+    done = elsewhere("wait-health", *named, "--json", "--deadline", "30")
     assert (done.code, done.json["verdict"]) == (7, "unreachable"), done
     assert any("no SGLang server" in note and "501" in note for note in done.json["notes"])
 
 
-def test_a_url_beside_a_host_is_said_to_be_asked_from_here(file_server):
-    done = fab("-H", "127.0.0.1:1", "wait-health", "--url", f"127.0.0.1:{file_server[1]}", "--deadline", "30")
+def test_a_url_beside_a_host_is_said_to_be_asked_from_here(file_server, elsewhere):
+    done = elsewhere("-H", "127.0.0.1:1", "wait-health", "--url", f"127.0.0.1:{file_server[1]}", "--deadline", "30")
     assert (done.code, "no SGLang server" in done.out) == (7, True), done
     assert "--url is asked from this machine, not from 127.0.0.1:1" in done.err
 
 
-def test_tls_asked_of_plain_http_is_told_at_once(file_server):
-    done = fab("wait-health", "--url", f"https://127.0.0.1:{file_server[1]}", "--json")
+def test_tls_asked_of_plain_http_is_told_at_once(file_server, elsewhere):
+    done = elsewhere("wait-health", "--url", f"https://127.0.0.1:{file_server[1]}", "--json")
     assert (done.code, done.json["error"]["code"]) == (7, "url-unreachable"), done
     assert "http://127.0.0.1" in done.json["error"]["try"]
 
