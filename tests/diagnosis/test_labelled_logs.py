@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from sglfab.diagnosis import catalogue, offline
+from sglfab.diagnosis.logfold import LogFold
 from sglfab.project import Project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +55,48 @@ def fields(folder: Path) -> dict[str, bool]:
 def test_a_labelled_log_is_read_right(folder: Path) -> None:
     wrong = [name for name, right in fields(folder).items() if not right]
     assert not wrong, result(folder)
+
+
+def healthy() -> list[Path]:
+    ready = [f for f in folders("dev") + folders("real") if "verdict: ready" in (f / "expect.yaml").read_text()]
+    assert len(ready) > 10
+    return ready
+
+
+@pytest.mark.parametrize("folder", healthy(), ids=lambda p: p.name)
+def test_no_line_of_a_healthy_start_reads_like_an_error(folder: Path) -> None:
+    """Such a line would be shown as the cause of a crash that nobody knows."""
+    fold, complaints = LogFold(signatures()), set()
+    for line in (folder / "server.log").read_bytes().splitlines(keepends=True):
+        fold.feed(line)
+        complaints |= {record.text for record in fold.run.errors if not fold.run.ready}
+    assert not complaints
+
+
+def test_a_rank_that_leaves_without_a_word_is_told_by_the_launchers_and_not_by_a_complaint_of_the_start() -> None:
+    """SystemExit while a scheduler imports its model: the exit code is all that anybody prints."""
+    log = (CASES / "real" / "final_tp2_eagle3" / "server.log").read_bytes()
+    start = log[: log.index(b"Load weight begin")].rpartition(b"\n")[0]
+    said = "RuntimeError: Rank 0 scheduler died during initialization (exit code: 1)."
+    end = f"""
+[2026-11-30 10:23:26] kill_process_tree called: parent_pid=26542, include_parent=False, pid=26542
+Traceback (most recent call last):
+  File "/x/sglang/srt/entrypoints/engine.py", line 2027, in _wait_for_scheduler_ready
+    data = scheduler_pipe_readers[i].recv()
+EOFError
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+  File "/x/sglang/srt/entrypoints/engine.py", line 2029, in _wait_for_scheduler_ready
+    raise _scheduler_died_error(i, scheduler_procs[i])
+{said}
+"""
+    verdict = offline.diagnose(signatures(), [start + end.encode()], path="server.log")
+    assert verdict.primary is not None
+    assert (verdict.verdict, verdict.primary.category) == ("crashed", "unknown")
+    assert verdict.primary.evidence[0].text == said
 
 
 @pytest.mark.parametrize("folder", folders("dev") + folders("real"), ids=lambda p: p.name)
