@@ -58,7 +58,7 @@ class Bench:
 
     def seconds(self, program: str, *args: str, **env: str) -> list[float]:
         argv = [str(self.overlay.python), "-c", program, *args]
-        told = {**os.environ, **server_env(self.overlay.kit), **env}
+        told = {**os.environ, **server_env(self.overlay.kit), "PYTHONDONTWRITEBYTECODE": "", **env}
         done = subprocess.run(argv, check=True, capture_output=True, text=True, env=told)
         return [float(word) for word in done.stdout.split()]
 
