@@ -56,6 +56,15 @@ def test_it_replays_to_what_the_wait_answered(name):
     )  # how long it waits for last words may change
 
 
+@pytest.mark.parametrize("name", ["cut-shard", "launcher-killed", "scheduler-killed", "detokenizer-killed"])
+def test_a_crash_was_told_within_two_seconds_of_the_first_death(name):
+    lines = (ROOT / "tests" / "replays" / f"crashed-{name}" / "watch.jsonl").read_text().splitlines()
+    record = [json.loads(line) for line in lines]
+    gone = ((line["t"], line["data"]["gone"]) for line in record if line["kind"] == "processes")
+    death = next(t for t, ended in gone if any(one["role"] != "other" for one in ended))
+    assert record[-1]["t"] - death <= 2.0
+
+
 def cause(verdict: dict) -> tuple:
     primary = verdict["primary"]
     if primary is None:

@@ -49,6 +49,10 @@ def _is_stopped(line: Mapping[str, Any], pid: int) -> bool:
     return any(one["pid"] == pid and one["state"] == "T" for one in line["data"]["alive"])
 
 
+def _is_death(line: Mapping[str, Any]) -> bool:
+    return any(one["role"] in ("main", "scheduler", "detokenizer") for one in line["data"]["gone"])
+
+
 def test_a_stopped_rank_is_named_within_two_seconds_of_the_allowance(unpatched):
     seen, found = unpatched.stopped, unpatched.stopped.told
     assert (seen.code, found["verdict"]) == (4, "stuck"), found
@@ -65,6 +69,7 @@ def test_a_detokenizer_that_was_killed_while_serving_is_named(unpatched):
     found = unpatched.killed.told
     assert (unpatched.killed.code, found["verdict"]) == (3, "crashed"), found
     assert "detokenizer" in json.dumps(found["primary"])
+    assert unpatched.killed.record[-1]["t"] <= WITHIN_S  # it was dead when the wait began
     assert unpatched.killed.again == found
 
 
@@ -86,6 +91,9 @@ def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg
     line = found["primary"]["evidence"][0]["line"]
     assert found["primary"]["evidence"][0]["text"] in bench.read(run, "server.log").split("\n")[line - 1]
     assert bench.exit_json(run)["signal"] == "SIGKILL"
+    seen = last_wait(bench, run)
+    death = next(line["t"] for line in seen if line["kind"] == "processes" and _is_death(line))
+    assert seen[-1]["t"] - death <= WITHIN_S
     assert bench.replayed(run["id"]) == found
 
 
