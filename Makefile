@@ -35,6 +35,8 @@ bench: venv sglang ## measure what docs/benchmarks.md states
 	$(PY) -m sglfab.testing.race
 	PYTHONPATH=. $(PY) tools/bench_reader.py 1024
 	PYTHONPATH=. $(PY) tools/bench_reader.py 512 --runtime
+	PYTHONPATH=. $(PY) tools/bench_reader.py 256 --plain
+	PYTHONPATH=. $(PY) tools/bench_reader.py 256 --plain --runtime
 	PYTHONPATH=. $(PY) tools/bench_watch.py 60
 	PYTHONPATH=. $(PY) tools/bench_patch.py
 	PYTHONPATH=. $(PY) tools/bench_probe.py statistics
