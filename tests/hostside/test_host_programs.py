@@ -22,7 +22,7 @@ def programs(tmp_path):
         paths = []
         for number, age in enumerate(ages):
             path = tmp_path / f"hostside-{number:064x}.pyz"
-            path.write_text("import time; time.sleep(60)\n")
+            path.write_text("import time; print(flush=True); time.sleep(60)\n")
             os.utime(path, (time.time() - age * DAY_S,) * 2)
             paths.append(str(path))
         return paths
@@ -54,7 +54,8 @@ def test_the_newest_and_the_used_stay(programs, tmp_path, ages, dropped):
 
 def test_one_that_runs_stays_however_old(programs):
     made = programs(0, 30, 31, 32, 33, 34)
-    with subprocess.Popen([sys.executable, made[-1]]) as running:
+    with subprocess.Popen([sys.executable, made[-1]], stdout=subprocess.PIPE) as running:
+        assert running.stdout.readline()  # right after exec a process has no arguments yet
         assert drop_old(made[0]) == [made[-2]]
         running.kill()
 
