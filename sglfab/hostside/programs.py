@@ -27,8 +27,9 @@ def drop_old(own: str) -> List[str]:
         os.utime(own)
     paths = [os.path.join(folder, other) for other in os.listdir(folder) if _PROGRAM.match(other)]
     newest_first = sorted(paths, key=_used, reverse=True)
-    running = " ".join(title(pid) for pid in pids())
-    doomed = [p for p in newest_first[KEEP:] if time.time() - _used(p) > OLD_S and os.path.basename(p) not in running]
+    old = [path for path in newest_first[KEEP:] if time.time() - _used(path) > OLD_S]
+    running = " ".join(title(pid) for pid in pids()) if old else ""
+    doomed = [path for path in old if os.path.basename(path) not in running]
     for path in doomed:
         with contextlib.suppress(OSError):
             os.unlink(path)
