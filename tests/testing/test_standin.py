@@ -184,6 +184,14 @@ def test_child_killed_while_serving_ends_the_launcher(standin_host: StandinHost,
     assert line in log(standin_host)
 
 
+def test_child_killed_just_before_serving_ends_the_launcher_by_its_watchdog(standin_host: StandinHost) -> None:
+    server = standin_host.start({"delays": {"warmup": 0.5}, "detokenizer_watchdog_s": 2})
+    until(lambda: get(standin_host, "/health").status_code == 503)
+    os.kill(children(server.pid)["sglang::detokenizer"], signal.SIGKILL)
+    assert server.wait(timeout=10) == -9
+    assert "Subprocess detokenizer (pid=" in log(standin_host)
+
+
 def test_stopped_scheduler_hangs_health_but_not_the_info_endpoints(standin_host: StandinHost) -> None:
     server = standin_host.start()
     ready(standin_host)

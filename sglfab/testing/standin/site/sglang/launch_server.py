@@ -73,9 +73,10 @@ def serve(args, behaviour, family):
     behaviour.enter("warmup", "main", fail)
     rank = "TP0" if args["tp_size"] > 1 else ""
     say("Prefill batch, #new-seq: 1, #new-token: 29, #cached-token: 0, token usage: 0.01, #running-req: 0", rank)
+    family.serving.set()
     server.warm.set()
     say("The server is fired up and ready to roll!")
-    family.now_serving()
+    family.begin_serving_actions()
     behaviour.while_serving("main", fail)
     while True:
         signal.pause()

@@ -20,7 +20,7 @@ class Family:
         self.args, self.script = args, script
         self.children = {}
         self.stopping = False
-        self.serving = threading.Event()
+        self.serving = threading.Event()  # once set, a child's death is the watchdog's matter
         self.report_r, self.report_w = os.pipe()
         self.launcher_ends = []
         self.loaded = threading.Event()
@@ -66,11 +66,11 @@ class Family:
                 if ready == len(self.children):
                     self.loaded.set()
 
-    def now_serving(self):
-        """From here on a child's death is the watchdog's matter, and the script's `serving` actions begin."""
-        self.serving.set()
+    def begin_serving_actions(self):
+        """Tell the children that the script's `serving` actions begin; one may be dead already."""
         for end in self.launcher_ends:
-            os.write(end, b"s")
+            with contextlib.suppress(BrokenPipeError):
+                os.write(end, b"s")
 
     def die_of_a_child(self):
         say("Received sigquit from a child process. It usually means the child failed.")
