@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,6 @@ from typing import Any
 from sglfab.testing.bench import Bench, make_bench
 from sglfab.testing.cpu.layout import default_kit
 from sglfab.testing.cpu.overlay import make_overlay
-from sglfab.testing.cpu.plain import server_env
 
 KEPT = Path(__file__).resolve().parents[1] / "tests" / "replays"
 RANK = "sglang::scheduler_TP1"
@@ -76,20 +74,8 @@ def cut_shard(bench: Bench) -> Json:
 
 def unknown_flag(bench: Bench) -> Json:
     """A server of somebody else, adopted: our own launch refuses the flag before anything starts."""
-    argv = [str(bench.kit.python), "-m", "sglang.launch_server", "--model-path", "x", "--bogus-flag", "1"]
-    with (bench.folder / "foreign.log").open("wb") as out:
-        foreign = subprocess.Popen(
-            argv,
-            stdout=out,
-            stderr=out,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **server_env(bench.kit)},
-            start_new_session=True,
-        )
-    try:
-        return bench.verdict("wait-health", "--pid", str(foreign.pid), "--adopt", "--yes")[1]
-    finally:
-        foreign.wait(60)
+    with bench.foreign("--bogus-flag", "1") as server:
+        return bench.verdict("wait-health", "--pid", str(server.pid), "--adopt", "--yes")[1]
 
 
 def stopped_while_serving(bench: Bench) -> Json:

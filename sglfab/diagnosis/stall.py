@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sglfab.diagnosis.expectation import Allowance
@@ -37,7 +38,7 @@ def stopped_while_serving(judge: Judge, now_s: float) -> Outcome | None:
         since = min(host.stopped_since[p.pid] for p in stopped)
         if host.healthy_t is None or host.healthy_t <= since + 1.0:
             evidence = _stopped_evidence(judge, stopped, now_s)
-            return _stuck(judge, "hang.rank_stopped", "serving", evidence, allowance)
+            return _stuck(judge, "hang.rank_stopped", "serving", evidence, allowance, stopped)
     if host.unanswered_since is not None and now_s - host.unanswered_since >= allowed:
         idle = _idle(judge, now_s, allowed)
         if idle:
@@ -56,7 +57,7 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     pause = min(allowance, Allowance(STOPPED_WHILE_LOADING_S, "a stopped process"))
     stopped = _stopped(judge, now_s, pause.seconds)
     if stopped and _log_flat(judge, now_s, pause.seconds):
-        return _stuck(judge, "hang.rank_stopped", stage, _stopped_evidence(judge, stopped, now_s), pause)
+        return _stuck(judge, "hang.rank_stopped", stage, _stopped_evidence(judge, stopped, now_s), pause, stopped)
     if not _log_flat(judge, now_s, allowed):
         return None
     flat = _flat_signals(judge, now_s, allowed)
@@ -145,15 +146,23 @@ def _health_evidence(judge: Judge, now_s: float) -> Evidence:
     return Evidence("http", f"/health: {host.health or 'not asked'}; {last}")
 
 
-def _stuck(judge: Judge, id_: str, stage: str, evidence: tuple[Evidence, ...], allowance: Allowance) -> Outcome:
+def _stuck(
+    judge: Judge,
+    id_: str,
+    stage: str,
+    evidence: tuple[Evidence, ...],
+    allowance: Allowance,
+    stopped: Sequence[Process] = (),
+) -> Outcome:
     note = f"progress may stand still in {stage} for {allowance}"
-    return Outcome("stuck", _finding(judge, id_, stage, evidence), notes=(note,))
+    pids = " ".join(str(process.pid) for process in stopped)
+    return Outcome("stuck", _finding(judge, id_, stage, evidence, pids), notes=(note,))
 
 
-def _finding(judge: Judge, id_: str, stage: str, evidence: tuple[Evidence, ...]) -> Finding:
+def _finding(judge: Judge, id_: str, stage: str, evidence: tuple[Evidence, ...], pids: str) -> Finding:
     signature = judge.catalogue[id_]
     ranks = {e.rank for e in evidence if e.rank}
-    captures = {"ranks": ", ".join(sorted(ranks)) or "a rank", "stage": stage}
+    captures = {"ranks": ", ".join(sorted(ranks)) or "a rank", "stage": stage, "pids": pids}
     return Finding(
         id=id_,
         category=signature.category,

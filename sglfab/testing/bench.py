@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sglfab.testing.cpu.layout import CpuKit
+from sglfab.testing.cpu.plain import server_env
 from sglfab.testing.fab import Fab
 from sglfab.testing.fixtures import find_free_port
 from sglfab.testing.race import Waiter
@@ -68,6 +71,23 @@ class Bench:
 
         session = run["main"]["pid"]
         return int(self.until(found, f"no {title} in the session of {run['id']}"))
+
+    @contextmanager
+    def foreign(self, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A server that somebody else started, logging into foreign.log; `flags` must make it end by itself."""
+        with (self.folder / "foreign.log").open("wb") as out:
+            server = subprocess.Popen(
+                [str(self.kit.python), "-m", "sglang.launch_server", "--model-path", "x", *flags],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **server_env(self.kit)},
+                start_new_session=True,
+            )
+        try:
+            yield server
+        finally:
+            server.wait(60)
 
     @contextmanager
     def waiting(

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +16,6 @@ from memory_box import MemoryBox, make_box
 from real_server import SERVING_S, last_wait
 
 from sglfab.testing.bench import Bench, make_bench
-from sglfab.testing.cpu.plain import server_env
 
 pytestmark = [pytest.mark.sglang, pytest.mark.timeout(180)]
 
@@ -99,20 +97,8 @@ def test_a_shard_cut_after_preflight_ends_crashed_and_the_keeper_outlives_killpg
 
 def test_an_unknown_flag_of_a_foreign_server_by_its_pid(benches):
     bench = benches()
-    log = bench.folder / "foreign.log"
-    with log.open("wb") as out:
-        foreign = subprocess.Popen(
-            [str(bench.kit.python), "-m", "sglang.launch_server", "--model-path", "x", "--bogus-flag", "1"],
-            stdout=out,
-            stderr=out,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **server_env(bench.kit)},
-            start_new_session=True,
-        )
-    try:
-        code, found = bench.verdict("wait-health", "--pid", str(foreign.pid), "--yes")
-    finally:
-        foreign.wait(60)
+    with bench.foreign("--bogus-flag", "1") as server:
+        code, found = bench.verdict("wait-health", "--pid", str(server.pid), "--yes")
     assert (code, found["verdict"]) == (3, "crashed"), found
     assert found["primary"]["category"] == "config.bad_flag"
     assert "--bogus-flag" in found["primary"]["evidence"][0]["text"]
