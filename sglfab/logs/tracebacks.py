@@ -11,6 +11,7 @@ from sglfab.logs.records import Record
 MAX_FAILURES = 96  # kept in full; ranks of later ones are as good as those
 MAX_LINES = 600  # of one traceback
 IDLE = 200  # records of others after which an open traceback is not waited for any longer
+HEADLESS = 40  # records at the beginning of a log (`tail`, rotation) that may continue a traceback
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
@@ -105,10 +106,12 @@ class Assembler:
         self._current: Failure | None = None
         self._last_plain: Record | None = None
         self._since = 0  # records since a traceback was written to
+        self._headless = HEADLESS  # records that may still be the rest of a traceback which begins before the log
 
     @property
     def busy(self) -> bool:
-        return bool(self._open)
+        """Whether the next record may belong to a traceback, whatever it says."""
+        return bool(self._open) or self._headless > 0
 
     @property
     def current(self) -> Failure | None:
@@ -121,6 +124,7 @@ class Assembler:
         self._open = [f for f in self._open if f is not failure]
         other = Assembler()
         other.failures, other._open, other._current, other.count = [failure], [failure], failure, 1
+        other._headless = 0
         return other
 
     def feed(self, record: Record) -> Placed | None:
@@ -134,10 +138,17 @@ class Assembler:
 
     def _place(self, record: Record) -> Placed | None:
         if record.kind == records.TRACEBACK:
-            return self._begin(record)
+            self._headless = 0
+            return self._begin(record, self._head(record))
         if record.prefixed or record.kind in _OUTSIDE:
+            self._headless = 0
             self._outside(record)
             return None
+        if self._headless:
+            self._headless -= 1
+            if record.kind == records.FRAME:
+                self._headless = 0
+                self._begin(record, "")
         if not self._open:
             self._last_plain = record if record.kind == records.PLAIN else self._last_plain
             return None
@@ -150,7 +161,7 @@ class Assembler:
         record = _joined(failure, record)
         return Placed(failure, self._append(failure, record), record)
 
-    def _begin(self, record: Record) -> Placed:
+    def _begin(self, record: Record, head: str) -> Placed:
         chained = next((f for f in self._by_recency() if f.chained), None) if not record.prefixed else None
         if chained:
             chained.chained = False
@@ -158,7 +169,6 @@ class Assembler:
             chained.lines.append(record.text)
             self._current = chained
             return Placed(chained, "head", record)
-        head = self._head(record)
         failure = Failure(record.line, record.rank, record.time, head, _fatal(head), [Part(record.line)])
         self.count += 1
         if len(self.failures) < MAX_FAILURES:

@@ -162,3 +162,27 @@ def test_an_older_run_is_noted() -> None:
     log = b"\n".join(line for name in ("d007-graph-oom", "d002-kv-none-tp8") for line in case(name)[1])
     notes = offline.diagnose(signatures(), [log], path="x").notes
     assert any(re.search(r"last of 2 runs", note) for note in notes)
+
+
+def first_block(name: str) -> int | None:
+    """The line after the head of the first traceback, where the cause is the exception of just that one."""
+    expected, lines = case(name)
+    heads = [n for n, line in enumerate(lines, 1) if b"Traceback (most recent call last):" in line]
+    causes = expected["cause_lines"]
+    if not heads or not causes or causes[0] < heads[0]:
+        return None
+    between = lines[heads[0] : causes[0] - 1]
+    return heads[0] + 1 if between and all(line.startswith(b" ") for line in between) else None
+
+
+CUT = [path.name for path in sorted(DEV.iterdir()) if first_block(path.name)]
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_only_the_end_of_the_log_from_inside_of_the_first_traceback(name: str) -> None:
+    """`tail -n 200`, or a rotated file: the stage lines and the head are gone; frames and what follows are there."""
+    expected, original = case(name)
+    lines = original[first_block(name) - 1 :]
+    got = offline.diagnose(signatures(), [b"\n".join(lines) + b"\n"], path=name, sglang_version=None).to_json()
+    assert got["verdict"] == "crashed"
+    assert got["primary"]["category"] in [expected["category"], *(expected.get("category_alt") or [])]

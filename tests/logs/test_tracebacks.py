@@ -116,3 +116,17 @@ def test_an_open_traceback_is_not_waited_for_forever() -> None:
         for record in records.parse(number, unwrapper.unwrap(line.encode())):
             assembler.feed(record)
     assert not assembler.busy
+
+
+@pytest.mark.parametrize("rubbish", [[], ["    self.run()"], ['y", line 12, in run', "    self.run()"]])
+def test_a_log_that_begins_inside_of_a_traceback(rubbish: list[str]) -> None:
+    (failure,) = assemble("\n".join([*rubbish, *FRAMES, "ValueError: wrong", HEAD[:21] + "] gone"]))
+    assert failure.root
+    assert failure.root.text == "ValueError: wrong"
+    assert failure.fatal is None
+    assert len(failure.frames) == 2
+
+
+@pytest.mark.parametrize("before", ["[2025-06-15 10:45:13] Load weight begin.", "plain\n" * 40 + "plain"])
+def test_frames_further_on_are_no_traceback(before: str) -> None:
+    assert assemble("\n".join([before, *FRAMES, "ValueError: wrong"])) == []
