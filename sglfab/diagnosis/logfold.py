@@ -16,6 +16,7 @@ from sglfab.logs.envelope import Unwrapper
 from sglfab.logs.lines import HALF, Pending, bounded
 from sglfab.logs.quotation import Quotation
 
+TOP = 8  # lines that are read whatever they hold: they tell a log that begins in the middle
 PIECE = 1 << 20  # bytes that are screened at once
 
 
@@ -88,8 +89,8 @@ class LogFold:
 
     @property
     def _attentive(self) -> bool:
-        """Whether every line counts: inside a traceback or a logged request."""
-        return self.run.assembler.busy or self._quotation.left > 0
+        """Whether every line counts: at the very top, inside a traceback or a logged request."""
+        return self.number <= TOP or self.run.assembler.busy or self._quotation.left > 0
 
     def _offer(self, line: bytes) -> None:
         if self._attentive or self.catalogue.screen(self.run.matcher.done).holds(line):

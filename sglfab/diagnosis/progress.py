@@ -70,6 +70,12 @@ class Progress:
         self._move(record, marker)
         return True
 
+    def serves(self) -> None:
+        """Requests are answered, and no line of the start was there: it was cut away, or lies in another file."""
+        self.ranks.setdefault(MAIN, RankState()).move(stages.MARKERS[-1])
+        self.ready = True
+        self._span(*self.overall())
+
     def of(self, rank: str | None) -> tuple[str, bool]:
         """Stage and draft of a rank; the overall ones for a rank that has said nothing."""
         state = self.ranks.get(rank or MAIN)

@@ -29,6 +29,7 @@ _HARMLESS_HEAD = re.compile(
     re.I,
 )
 _PLAIN_HEAD = re.compile(_HARMLESS + r"|^Process \S+:|^Exception in thread", re.I)
+_TOLD = re.compile(r"^(?P<head>\w+ hit an exception): (?P<raised>[A-Za-z_][\w.]*: .*)")  # without its own frames
 _HINTS = ("Possible solutions:", "Suggestion:", "Suggestions:")
 
 
@@ -137,9 +138,10 @@ class Assembler:
         return placed
 
     def _place(self, record: Record) -> Placed | None:
-        if record.kind == records.TRACEBACK:
+        told = _TOLD.match(record.text) if record.kind == records.LOG else None
+        if record.kind == records.TRACEBACK or told:
             self._headless = 0
-            return self._begin(record, self._head(record))
+            return self._tell(record, told) if told else self._begin(record, self._head(record))
         if record.prefixed or record.kind in _OUTSIDE:
             self._headless = 0
             self._outside(record)
@@ -170,6 +172,17 @@ class Assembler:
             self._current = chained
             return Placed(chained, "head", record)
         failure = Failure(record.line, record.rank, record.time, head, _fatal(head), [Part(record.line)])
+        self._started(failure, record)
+        return Placed(failure, "head", record)
+
+    def _tell(self, record: Record, told: re.Match[str]) -> Placed:
+        """An exception that was printed without its own traceback; that of the one which it caused may follow."""
+        raised = Raised(record.line, told["raised"])
+        failure = Failure(record.line, record.rank, record.time, told["head"], True, [Part(record.line, raised=raised)])
+        self._started(failure, record)
+        return Placed(failure, "raised", replace(record, text=told["raised"]))
+
+    def _started(self, failure: Failure, record: Record) -> None:
         self.count += 1
         if len(self.failures) < MAX_FAILURES:
             self.failures.append(failure)
@@ -177,7 +190,6 @@ class Assembler:
         self._open.append(failure)
         del self._open[:-64]
         self._current = failure
-        return Placed(failure, "head", record)
 
     def _head(self, record: Record) -> str:
         before = record.text.partition("Traceback (most recent call last)")[0].strip()
