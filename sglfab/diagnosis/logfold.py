@@ -15,8 +15,12 @@ from sglfab.logs import bars, records
 from sglfab.logs.envelope import Unwrapper
 from sglfab.logs.lines import HALF, Pending, bounded
 from sglfab.logs.quotation import Quotation
+from sglfab.logs.records import Record
+from sglfab.logs.tracebacks import is_inside
+from sglfab.sglang import stages
 
 PIECE = 1 << 20  # bytes that are screened at once
+OPENING = 8  # lines of source code that a log may begin with before a frame tells that it begins inside a traceback
 
 
 class LogFold:
@@ -33,6 +37,7 @@ class LogFold:
         self._pending = Pending()
         self._unwrapper = Unwrapper()
         self._quotation = Quotation()
+        self._opening = OPENING
 
     def feed(self, chunk: bytes) -> None:
         self.bytes += len(chunk)
@@ -88,8 +93,8 @@ class LogFold:
 
     @property
     def _attentive(self) -> bool:
-        """Whether every line counts: inside a traceback or a logged request."""
-        return self.run.assembler.busy or self._quotation.left > 0
+        """Whether every line counts: inside a traceback or a logged request, and where the log begins."""
+        return self.run.assembler.busy or self._quotation.left > 0 or self._opening > 0
 
     def _offer(self, line: bytes) -> None:
         if self._attentive or self.catalogue.screen(self.run.matcher.done).holds(line):
@@ -138,6 +143,8 @@ class LogFold:
         self.number += block.count(b"\n", start, stop)
         if self.run.undecided() and any(block.find(text, start, stop) >= 0 for text in LIFE):
             self.run.last_life = self.number - 1
+        if not self.run.progress.spans and stages.DECODED.search(block, start, stop):
+            self.run.progress.found_serving()
         last = block[block.rfind(b"\n", start, stop - 1) + 1 or start : stop - 1]
         self.last = bounded(last) if not last.isspace() and last else self.last
 
@@ -148,9 +155,21 @@ class LogFold:
             elif failure := another_start(record, self.run):
                 after = self.run.assembler.hand_over(failure)
                 self._another(Run(self.catalogue, first_line=failure.line, assembler=after))
+            if self._opening:
+                self._open(record)
             self.run.feed(record)
         self.number += 1
         self.last = line if line.strip() else self.last
+
+    def _open(self, record: Record) -> None:
+        """A log may begin in the midst of a traceback (its last lines only, or rotated)."""
+        if is_inside(record):
+            self.run.assembler.begin_headless(record.line)
+            self._opening = 0
+        elif record.kind in (records.CODE, records.BLANK):
+            self._opening -= 1
+        else:
+            self._opening = 0
 
     def _another(self, run: Run) -> None:
         self.run = run

@@ -14,6 +14,7 @@ IDLE = 200  # records of others after which an open traceback is not waited for 
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
+_FIRST_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z][a-z]\w*(?:Error|Exception): \S")
 _MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
 _FATAL_HEAD = re.compile(
     r"\bhit an exception\b|^Initialization failed|^Process \S+:|"
@@ -63,6 +64,7 @@ class Failure:
     open: bool = True
     hinting: bool = False
     chained: bool = False
+    headless: bool = False  # the log begins inside of it
     held: Record | None = None  # the first part of a line that another process cut
 
     @property
@@ -122,6 +124,13 @@ class Assembler:
         other = Assembler()
         other.failures, other._open, other._current, other.count = [failure], [failure], failure, 1
         return other
+
+    def begin_headless(self, line: int) -> None:
+        """The log begins inside a traceback: what follows belongs to one whose first lines are not there."""
+        failure = Failure(line, None, None, "", None, [Part(line)], headless=True)
+        self.failures.append(failure)
+        self._open.append(failure)
+        self._current, self.count = failure, 1
 
     def feed(self, record: Record) -> Placed | None:
         placed = self._place(record)
@@ -262,6 +271,13 @@ class Assembler:
             raised.details.append((record.line, record.text))
             return "detail"
         return "other"
+
+
+def is_inside(record: Record) -> bool:
+    """Whether a log that begins with this line begins inside a traceback: at a frame, or at the exception itself."""
+    if record.kind == records.PLAIN:
+        return _FIRST_RAISED.match(record.text) is not None
+    return record.kind == records.FRAME and _FRAME.match(record.text) is not None
 
 
 def _joined(failure: Failure, record: Record) -> Record:

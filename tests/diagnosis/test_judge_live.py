@@ -120,7 +120,7 @@ def log_alone(text: str, **start: Any) -> Wait:
 ENDED = {
     "a bare traceback": (lambda: log_alone(BARE), 6, "crashed"),
     "a bare traceback a moment ago": (lambda: log_alone(BARE), 3, "loading"),
-    "a traceback that was survived": (lambda: log_alone(BARE + ALIVE), 60, "loading"),
+    "a traceback that was survived": (lambda: log_alone(BARE + ALIVE), 60, "ready"),
     "one after which something is written again and again": (lambda: log_alone(BARE).log(58, "x\n"), 60, "loading"),
     "a bare traceback, and nobody listens": (
         lambda: log_alone(BARE, port=1).http(1, "health", "refused"),
