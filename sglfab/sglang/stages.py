@@ -105,7 +105,7 @@ _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"init_attention_backend|attention_backend_setup|attention_registry|_get_attention_backend|"
+            r"init_attention_backend|kernel_warmup|flashinfer_autotune|attention_backend_setup|attention_registry|_get_attention_backend|"
             r"/layers/attention/[^\n]*:__init__"
         ),
         "post-load",
