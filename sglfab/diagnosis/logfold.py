@@ -15,8 +15,8 @@ from sglfab.logs import bars, records
 from sglfab.logs.envelope import Unwrapper
 from sglfab.logs.lines import HALF, Pending, bounded
 from sglfab.logs.quotation import Quotation
+from sglfab.sglang import stages
 
-TOP = 8  # lines that are read whatever they hold: they tell a log that begins in the middle
 PIECE = 1 << 20  # bytes that are screened at once
 
 
@@ -89,8 +89,8 @@ class LogFold:
 
     @property
     def _attentive(self) -> bool:
-        """Whether every line counts: at the very top, inside a traceback or a logged request."""
-        return self.number <= TOP or self.run.assembler.busy or self._quotation.left > 0
+        """Whether every line counts: inside a traceback or a logged request, and where the log begins."""
+        return self.run.assembler.busy or self._quotation.left > 0
 
     def _offer(self, line: bytes) -> None:
         if self._attentive or self.catalogue.screen(self.run.matcher.done).holds(line):
@@ -139,6 +139,8 @@ class LogFold:
         self.number += block.count(b"\n", start, stop)
         if self.run.undecided() and any(block.find(text, start, stop) >= 0 for text in LIFE):
             self.run.last_life = self.number - 1
+        if not self.run.progress.spans and stages.DECODED.search(block, start, stop):
+            self.run.progress.found_serving()
         last = block[block.rfind(b"\n", start, stop - 1) + 1 or start : stop - 1]
         self.last = bounded(last) if not last.isspace() and last else self.last
 

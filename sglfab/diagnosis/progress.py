@@ -61,6 +61,8 @@ class Progress:
         if record.kind == records.BAR:
             self._bar(record)
             return True
+        if record.kind == records.RUNTIME and record.prefixed and record.text.startswith("Decode"):
+            self.found_serving()
         if record.kind not in (records.LOG, records.ARGS, records.PLAIN):
             return False
         message = record.text.removeprefix("INFO:").lstrip() if record.text.startswith("INFO:") else record.text
@@ -69,12 +71,6 @@ class Progress:
             return False
         self._move(record, marker)
         return True
-
-    def serves(self) -> None:
-        """Requests are answered, and no line of the start was there: it was cut away, or lies in another file."""
-        self.ranks.setdefault(MAIN, RankState()).move(stages.MARKERS[-1])
-        self.ready = True
-        self._span(*self.overall())
 
     def of(self, rank: str | None) -> tuple[str, bool]:
         """Stage and draft of a rank; the overall ones for a rank that has said nothing."""
@@ -125,12 +121,30 @@ class Progress:
         self.bar, self.bar_stage = bar, stage or self.overall()[0]
         if stage == "capture-graphs":
             self._nudge(stage)
+        elif stages.LOADING_BAR.match(bar.desc):
+            self._loading()
 
     def _nudge(self, stage: str) -> None:
         """A bar without its announcement (a compile session before the first capture) moves ranks that lag."""
         for state in self._named() or [self.ranks.setdefault(MAIN, RankState())]:
             if stages.ORDER[state.stage] in range(stages.ORDER["post-load"], stages.ORDER[stage]):
                 state.stage = stage
+
+    def _loading(self) -> None:
+        """A bar over the checkpoint's files in a log that does not hold the lines before it (a tail, a log level)."""
+        states = self._named() or [self.ranks.setdefault(MAIN, RankState())]
+        if self._up() or any(s.stage not in ("import", "args", "init-distributed") for s in states):
+            return
+        for state in states:
+            state.stage, state.passed = "load-weights", max(state.passed, 1)
+        self._span(*self.overall())
+
+    def found_serving(self) -> None:
+        """Requests are decoded in a log that tells of no stage: it begins in the midst of serving."""
+        if not self.spans:
+            state = self.ranks.setdefault(MAIN, RankState())
+            state.stage, state.passed, self.ready = "serving", 1, True
+            self._span("serving", False)
 
     def _move(self, record: Record, marker: stages.Marker) -> None:
         state = self.ranks.setdefault(record.rank or MAIN, RankState())

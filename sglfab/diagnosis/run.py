@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ MAX_ENDS = 64
 MAX_ERRORS = 32
 FEW_FRAMES = 6  # with fewer, the outer frames may have been cut away
 _ENDING = (records.LOG, records.PLAIN, records.TRACEBACK, records.KERNEL)
+_WEB = re.compile(r"/(?:starlette|uvicorn|fastapi)/")  # one request failed, which a web server outlives
 _DEAD_MAIN = ("_run_module_as_main", "launch_server.py:<module>", "bin/sglang:<module>", "spawn.py:spawn_main")
 
 
@@ -64,8 +66,6 @@ class Run:
         placed = self.assembler.feed(record)
         record = placed.record if placed else record
         told = placed is None and self.progress.feed(record)
-        if record.kind == records.RUNTIME and not self.progress.spans and record.text.startswith("Decode batch"):
-            self.progress.serves()
         if told or record.kind == records.RUNTIME:
             self.last_life = record.line
         if self.epoch != before:
@@ -97,6 +97,8 @@ class Run:
     def _fatal(self, failure: Failure) -> bool:
         if self._surely(failure):
             return True
+        if failure.headless and _WEB.search(failure.frame_text()):
+            return False
         survived = self.last_life > failure.line or (self.ready and not self.ends)  # a server logs what it catches
         return failure.fatal is None and not survived
 

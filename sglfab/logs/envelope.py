@@ -30,6 +30,7 @@ _PREFIXED = re.compile(
     r"  File \"|/\S+\.py:\d+: \w+Warning: )"
 )
 _OWN = ("[20", '  File "', "Traceback (most", "usage: ")  # what only the program prints: a stamp stands right before it
+_INDENTED = re.compile(r"([ \t]*)\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d")
 _LABEL = re.compile(r" ?\d{1,4}: ")  # srun --label: the number of the task
 _BARE_HEAD = re.compile(r"^(?: ?\d{1,4}: |[a-z0-9][a-z0-9.-]*(?: [›>:|])?(?: [a-z0-9][a-z0-9.-]*)?(?: ?[:>›|])? )$")
 
@@ -50,6 +51,7 @@ class Unwrapper:
         self._heads: list[str] = []
         self._stamped = False
         self._labelled = False
+        self._margin: str | None = None  # of the first line that SGLang prefixed: a log pasted into a page is indented
 
     def unwrap(self, raw: bytes) -> Unwrapped:
         text = raw.decode("utf-8", "replace")
@@ -57,7 +59,7 @@ class Unwrapper:
             text = _docker_json(text)
         if "\x1b" in text:
             text = _ANSI.sub("", text)
-        text = text.rstrip("\r\n")
+        text = self._outdented(text.rstrip("\r\n"))
         kernel = False
         for _ in range(3):
             shorter, is_kernel = self._strip_one(text)
@@ -69,6 +71,11 @@ class Unwrapper:
         if text.endswith(("cluster]", ")")) and (said := _REPEATED.search(text)):
             text, repeated = text[: said.start()], int(said[1])
         return Unwrapped(text, kernel, repeated)
+
+    def _outdented(self, text: str) -> str:
+        if self._margin is None and (found := _INDENTED.match(text)):
+            self._margin = found[1]
+        return text.removeprefix(self._margin) if self._margin else text
 
     def _strip_one(self, text: str) -> tuple[str, bool]:
         if text[:1] in " \t" or text.startswith("[20"):

@@ -11,10 +11,11 @@ from sglfab.logs.records import Record
 MAX_FAILURES = 96  # kept in full; ranks of later ones are as good as those
 MAX_LINES = 600  # of one traceback
 IDLE = 200  # records of others after which an open traceback is not waited for any longer
-HEADLESS = 40  # records at the beginning of a log (`tail`, rotation) that may continue a traceback
+HEADLESS = 8  # records at the beginning of a log (`tail`, rotation) that may continue a traceback
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
+_FIRST_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z][a-z]\w*(?:Error|Exception): \S")
 _MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
 _FATAL_HEAD = re.compile(
     r"\bhit an exception\b|^Initialization failed|^Process \S+:|"
@@ -65,6 +66,7 @@ class Failure:
     open: bool = True
     hinting: bool = False
     chained: bool = False
+    headless: bool = False  # the log begins inside of it
     held: Record | None = None  # the first part of a line that another process cut
 
     @property
@@ -148,9 +150,9 @@ class Assembler:
             return None
         if self._headless:
             self._headless -= 1
-            if record.kind == records.FRAME:
+            if _is_inside(record, first=self._last_plain is None):
                 self._headless = 0
-                self._begin(record, "")
+                self._begin(record, "").failure.headless = True
         if not self._open:
             self._last_plain = record if record.kind == records.PLAIN else self._last_plain
             return None
@@ -284,6 +286,13 @@ class Assembler:
             raised.details.append((record.line, record.text))
             return "detail"
         return "other"
+
+
+def _is_inside(record: Record, *, first: bool) -> bool:
+    """Whether a log begins inside a traceback: at a frame, or, with nothing but code before it, at its exception."""
+    if record.kind == records.PLAIN:
+        return first and _FIRST_RAISED.match(record.text) is not None
+    return record.kind == records.FRAME and _FRAME.match(record.text) is not None
 
 
 def _joined(failure: Failure, record: Record) -> Record:

@@ -44,6 +44,9 @@ ENDINGS: tuple[Ending, ...] = (
     _ending("crash", "terminate called after throwing", r"^terminate called after throwing"),
     _ending("crash", "Segmentation fault", r"(?:^|\s)Segmentation fault(?: \(core dumped\))?"),
     _ending("crash", "Segfault encountered", r"^!+ Segfault encountered !+"),
+    _ending(  # it ends the process: an allocation that torch may try again has no `error` in it
+        "crash", "[torch_memory_saver.cpp] ", r"^\[torch_memory_saver\.cpp\] (?:CUresult|cudaError) error\b"
+    ),
     _ending("crash", "atchdog timeout (", r"^(?:\w+ )?[Ww]atchdog timeout \((?!.*soft=True)"),
     _ending("kill", "Killed process", r"^(?:Out of memory|Memory cgroup out of memory): Killed process \d+ \(sglang::"),
     _ending("kill", "Killed", r"^(?:\S+: line \d+: +\d+ )?Killed(?:\s|$)"),

@@ -62,6 +62,8 @@ BARS: tuple[tuple[str, str], ...] = (
     ("Downloading", "load-weights"),
     ("Fetching", "load-weights"),
 )
+LOADING_BAR = re.compile(r"^(?:Loading|Multi-thread loading) (?:\w+ )?(?:checkpoint shards|shards|safetensors using)")
+DECODED = re.compile(rb"\] Decode batch\b[^\n#]{0,24}#running-req: ")  # every 40 steps: the warm-up never gets so far
 BEGINNINGS = re.compile(
     r"UserWarning: 'python -m sglang\.launch_server' is|"
     r"^usage: (?:launch|sglang|python)|FutureWarning: The (?:cuda\.cudart|pynvml)|"
@@ -103,7 +105,7 @@ _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"init_attention_backend|attention_backend_setup|attention_registry|_get_attention_backend|"
+            r"init_attention_backend|kernel_warmup|flashinfer_autotune|attention_backend_setup|attention_registry|_get_attention_backend|"
             r"/layers/attention/[^\n]*:__init__"
         ),
         "post-load",
