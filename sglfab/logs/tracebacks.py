@@ -15,7 +15,7 @@ HEADLESS = 8  # records at the beginning of a log (`tail`, rotation) that may co
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
-_FIRST_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z][a-z]\w*(?:Error|Exception): \S")
+_FIRST_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*(?:[A-Z][a-z]\w*(?:Error|Exception)|Exception): \S")
 _MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
 _FATAL_HEAD = re.compile(
     r"\bhit an exception\b|^Initialization failed|^Process \S+:|"
