@@ -88,6 +88,7 @@ RANKS = {
     "[2025-06-15 10:45:13] x": None,
     "[rank5]:[W615 10:45:07.179334614 ProcessGroupNCCL.cpp:5072] x": "TP5",
     "node-a3:74833:74888 [4] misc/socket.cc:495 NCCL WARN socketStartConnect": "TP4",
+    "[2026-06-15 10:45:13] node-a3:74833:74888 [4] misc/socket.cc:495 NCCL WARN socketStartConnect": "TP4",
 }
 
 
@@ -113,6 +114,10 @@ KINDS = {
     "ValueError: 100% | wrong": records.PLAIN,
     "The above exception was the direct cause of the following exception:": records.CHAIN,
     "[2025-06-15 10:45:13 TP0] Load weight begin. avail mem=1 GB": records.LOG,
+    "[2026-06-15 10:45:13] node-a3:74833:74888 [4] misc/shmutils.cc:88 NCCL WARN Error: failed": records.NATIVE,
+    "[2026-06-15 10:45:13] node-a3:74833:74888 [4] NCCL INFO Bootstrap : Using eth0": records.NATIVE,
+    "[2026-06-15 10:45:13] sglang is using nccl==2.28.3": records.LOG,
+    "[2026-06-15 10:45:13 TP4] node-a3:74833:74888 [4] NCCL INFO quoted by a rank": records.LOG,
 }
 
 
