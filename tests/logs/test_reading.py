@@ -26,6 +26,7 @@ WRAPPERS = {
     "kubectl with prefix": "[pod/sglang-0/server] {}",
     "container runtime": "2025-06-15T10:45:13.123456789Z stderr F {}",
     "docker with times": "2025-06-15T10:45:13.123456789Z {}",
+    "times with a zone in brackets": "[2025-06-15T10:45:13.12345678Z] {}",
     "kubectl with prefix and times": "[pod/sglang-0/server] 2025-06-15T10:45:13.123456789Z {}",
     "journald": "Nov 14 04:31:07 worker-11 sglang[77526]: {}",
     "journald in ISO": "2025-11-14T04:31:07+0000 worker-11 docker/sglang[77526]: {}",
