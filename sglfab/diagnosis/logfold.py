@@ -136,8 +136,11 @@ class LogFold:
         if start >= stop:
             return
         self.number += block.count(b"\n", start, stop)
-        if self.run.undecided() and any(block.find(text, start, stop) >= 0 for text in LIFE):
-            self.run.last_life = self.number - 1
+        undecided = self.run.undecided()
+        if (undecided or self.run.unplaced) and any(block.find(text, start, stop) >= 0 for text in LIFE):
+            self.run.progress.life()
+            if undecided:
+                self.run.last_life = self.number - 1
         last = block[block.rfind(b"\n", start, stop - 1) + 1 or start : stop - 1]
         self.last = bounded(last) if not last.isspace() and last else self.last
 

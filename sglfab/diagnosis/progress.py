@@ -53,6 +53,7 @@ class Progress:
     begun: float | None = None
     now: float | None = None
     ready: bool = False
+    served: bool = False  # batches were logged before any stage line: the log begins while the server serves
 
     def feed(self, record: Record) -> bool:
         """Take a record; true when it told a stage."""
@@ -82,7 +83,18 @@ class Progress:
         found = [rank for rank in self.ranks if f"TP{tp_rank}" in rank.split()]
         return found[0] if len(found) == 1 else None
 
+    def life(self) -> None:
+        """A batch was logged."""
+        self.served = self.served or not self.spans
+
+    @property
+    def up(self) -> bool:
+        """Whether the start is over: it ended in this log, or before the log begins."""
+        return self.ready or (self.served and not self.spans)
+
     def overall(self) -> tuple[str, bool]:
+        if self.served and not self.spans:
+            return "serving", False
         main = self.ranks.get(MAIN)
         if main and self._up():
             return main.stage, False

@@ -64,6 +64,8 @@ class Run:
         placed = self.assembler.feed(record)
         record = placed.record if placed else record
         told = placed is None and self.progress.feed(record)
+        if record.kind == records.RUNTIME:
+            self.progress.life()
         if told or record.kind == records.RUNTIME:
             self.last_life = record.line
         if self.epoch != before:
@@ -88,6 +90,11 @@ class Run:
     def ready(self) -> bool:
         return self.progress.ready
 
+    @property
+    def unplaced(self) -> bool:
+        """Whether nothing has told where the start is."""
+        return not self.progress.spans and not self.progress.served
+
     def failures(self) -> list[Failure]:
         """Tracebacks that ended a process, in the order in which they began."""
         return [f for f in self.assembler.failures if f.root and self._fatal(f)]
@@ -95,7 +102,8 @@ class Run:
     def _fatal(self, failure: Failure) -> bool:
         if self._surely(failure):
             return True
-        survived = self.last_life > failure.line or (self.ready and not self.ends)  # a server logs what it catches
+        caught = self.progress.up and not self.ends  # a server logs what it catches
+        survived = self.last_life > failure.line or caught
         return failure.fatal is None and not survived
 
     def _surely(self, failure: Failure) -> bool:
@@ -118,7 +126,7 @@ class Run:
             alike = [f for f in self.failures() if f.likeness() == failure.likeness()]
             voters = alike if len(alike) > 2 else [failure]
             texts = [f.frame_text() for f in voters]
-            stage = Counter(stages.stage_of_frames(text, ready=self.ready) for text in texts).most_common(1)[0][0]
+            stage = Counter(stages.stage_of_frames(text, ready=self.progress.up) for text in texts).most_common(1)[0][0]
             draft = any(stages.draft_of_frames(text) for text in texts)
             told = Told(stage, draft, any(len(f.frames) >= FEW_FRAMES for f in voters))
             self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), told)
@@ -161,6 +169,8 @@ class Run:
 
     def _ending(self, record: Record, placed: Placed | None) -> None:
         if record.kind == records.NATIVE:
+            if record.level in ("E", "F") and endings.WATCHDOG.search(record.text) and len(self.ends) < MAX_ENDS:
+                self.ends.append(End("crash", record, self.epoch))
             self._error(record)
             return
         if record.kind not in _ENDING or (placed and placed.role not in ("raised", "head")):
