@@ -47,6 +47,7 @@ FINE = (
     *("errno: 97", "package walk", "UserWarning", "FutureWarning", "DeprecationWarning", "Failed to get GPU memory"),
     *("Setup Custom allreduce failed", "If you see", "falling back", "Falling back", "Retrying", "will be ignored"),
     *("Unable to resolve hostname", "Guessing device ID"),
+    *("Failed to open libibverbs", "NUMA auto balancing", "iommu=pt"),  # NCCL and RCCL take another way
     *("Cannot detect CUDA architecture", "in this case the available memory amount"),  # SGLang on the CPU
 )  # complaints of healthy starts
 LIFE = (b"Decode batch", b"Prefill batch")  # somebody is served: what was complained about before has been survived

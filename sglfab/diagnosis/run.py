@@ -168,6 +168,8 @@ class Run:
 
     def _ending(self, record: Record, placed: Placed | None) -> None:
         if record.kind == records.NATIVE:
+            if record.level in ("E", "F") and endings.WATCHDOG.search(record.text) and len(self.ends) < MAX_ENDS:
+                self.ends.append(End("crash", record, self.epoch))
             self._error(record)
             return
         if record.kind not in _ENDING or (placed and placed.role not in ("raised", "head")):

@@ -29,6 +29,7 @@ _PREFIXED = re.compile(
     r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] |Traceback \(most recent call last\):|usage: |"
     r"  File \"|/\S+\.py:\d+: \w+Warning: )"
 )
+_BRACKETED = re.compile(r"^\[\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)\] ")  # SGLang's has no zone
 _OWN = ("[20", '  File "', "Traceback (most", "usage: ")  # what only the program prints: a stamp stands right before it
 _INDENTED = re.compile(r"([ \t]*)\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d")
 _LABEL = re.compile(r" ?\d{1,4}: ")  # srun --label: the number of the task
@@ -62,7 +63,7 @@ class Unwrapper:
         text = self._outdented(text.rstrip("\r\n"))
         kernel = False
         for _ in range(3):
-            shorter, is_kernel = self._strip_one(text)
+            shorter, is_kernel = self._strip_one(_BRACKETED.sub("", text) if text.startswith("[20") else text)
             kernel = kernel or is_kernel
             if shorter == text:
                 break

@@ -43,9 +43,9 @@ _CHAIN = re.compile(
 )
 _TORCH = re.compile(r"^(?:\[rank(?P<rank>\d+)\]: ?)?\[(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d[.\d]* [\w.]+:\d+\] ")
 _RANKED = re.compile(r"^\[rank(?P<rank>\d+)\]:")
-_NCCL = re.compile(
-    r"^(?:\[[\d :.-]+\] )?[\w.-]+:\d+:\d+ \[(?P<dev>\d+)\] .*?NCCL (?:WARN|INFO|ERROR)\b|^.{0,80}\bNCCL WARN\b"
-)
+_NCCL_SAID = r"^(?:\[[\d :.-]+\] )?[\w.-]+:\d+:\d+ \[(?P<dev>\d+)\] .*?NCCL (?:WARN|INFO|ERROR)\b"
+_NCCL = re.compile(_NCCL_SAID + r"|^.{0,80}\bNCCL WARN\b")
+_NCCL_TIMED = re.compile(_NCCL_SAID)  # NCCL 2.28 prints SGLang's form of time in front of its own
 _USAGE = re.compile(r"^(?:usage: | {12,}\[--| {12,}--)")
 
 
@@ -110,6 +110,9 @@ def _record(line: int, text: str, repeated: int) -> Record:
     found = _PREFIXED.match(text) if text.startswith("[2") else None
     if found:
         message = text[found.end() :]
+        if "NCCL " in message and not found["rank"] and (said := _NCCL_TIMED.match(message)):
+            level = "W" if "NCCL WARN" in message else "I"
+            return Record(line, NATIVE, message, text, _tp(said["dev"]), found["time"], repeated, level)
         rank = found["rank"].strip() or None
         return Record(line, _log_kind(message), message, text, rank, found["time"], repeated, prefixed=True)
     kind, rank, level = _bare_kind(text)

@@ -61,6 +61,13 @@ ENDINGS: tuple[Ending, ...] = (
     _ending("stop", "Stopping", r"^Stopping (?:sglang\S*\.service|container)|: Stopping .*(?:sglang|SGLang)"),
 )
 
+# What torch's NCCL watchdog says when it ends its own process: with the level E or F of torch's C++ log only.
+WATCHDOG = re.compile(
+    r"Process group watchdog thread terminated with exception|Watchdog caught collective operation timeout|"
+    r"detected by watchdog at work|taking (?:down )?the entire process down|"
+    r"Heartbeat monitor timed out! Process will be terminated|Terminating the process after attempting"
+)
+
 # What a rank or the launcher says when another process is gone: never the first cause while another one is known.
 ECHO = re.compile(
     r"EOFError$|Connection closed by peer|Connection reset by peer|Broken pipe|"
@@ -71,6 +78,8 @@ ECHO = re.compile(
     r"ncclRemoteError|ncclInProgress|process group .*aborted|"
     r"Some NCCL operations have failed or timed out|"
     r"taking (?:down )?the entire process down|Terminating the process after attempting|"
+    r"gloo/transport/\S+unbound_buffer\.cc:\d+\] Timed out waiting|"
+    r"gloo/transport/\S+pair\.cc:\d+\] (?:Read error|Write error|readv|writev)|"
     r"finish the model loading, but there are other ranks|monitoredBarrier|Application startup failed"
 )
 

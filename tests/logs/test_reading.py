@@ -26,6 +26,7 @@ WRAPPERS = {
     "kubectl with prefix": "[pod/sglang-0/server] {}",
     "container runtime": "2025-06-15T10:45:13.123456789Z stderr F {}",
     "docker with times": "2025-06-15T10:45:13.123456789Z {}",
+    "times with a zone in brackets": "[2025-06-15T10:45:13.12345678Z] {}",
     "kubectl with prefix and times": "[pod/sglang-0/server] 2025-06-15T10:45:13.123456789Z {}",
     "journald": "Nov 14 04:31:07 worker-11 sglang[77526]: {}",
     "journald in ISO": "2025-11-14T04:31:07+0000 worker-11 docker/sglang[77526]: {}",
@@ -88,6 +89,7 @@ RANKS = {
     "[2025-06-15 10:45:13] x": None,
     "[rank5]:[W615 10:45:07.179334614 ProcessGroupNCCL.cpp:5072] x": "TP5",
     "node-a3:74833:74888 [4] misc/socket.cc:495 NCCL WARN socketStartConnect": "TP4",
+    "[2026-06-15 10:45:13] node-a3:74833:74888 [4] misc/socket.cc:495 NCCL WARN socketStartConnect": "TP4",
 }
 
 
@@ -113,6 +115,10 @@ KINDS = {
     "ValueError: 100% | wrong": records.PLAIN,
     "The above exception was the direct cause of the following exception:": records.CHAIN,
     "[2025-06-15 10:45:13 TP0] Load weight begin. avail mem=1 GB": records.LOG,
+    "[2026-06-15 10:45:13] node-a3:74833:74888 [4] misc/shmutils.cc:88 NCCL WARN Error: failed": records.NATIVE,
+    "[2026-06-15 10:45:13] node-a3:74833:74888 [4] NCCL INFO Bootstrap : Using eth0": records.NATIVE,
+    "[2026-06-15 10:45:13] sglang is using nccl==2.28.3": records.LOG,
+    "[2026-06-15 10:45:13 TP4] node-a3:74833:74888 [4] NCCL INFO quoted by a rank": records.LOG,
 }
 
 
