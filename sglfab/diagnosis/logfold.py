@@ -164,7 +164,7 @@ class LogFold:
     def _open(self, record: Record) -> None:
         """A log may begin in the midst of a traceback (its last lines only, or rotated)."""
         if is_inside(record):
-            self.run.assembler.begin_headless(record.line)
+            self.run.assembler.begin_headless(record)
             self._opening = 0
         elif record.kind in (records.CODE, records.BLANK):
             self._opening -= 1

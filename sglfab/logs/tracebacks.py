@@ -125,9 +125,9 @@ class Assembler:
         other.failures, other._open, other._current, other.count = [failure], [failure], failure, 1
         return other
 
-    def begin_headless(self, line: int) -> None:
+    def begin_headless(self, record: Record) -> None:
         """The log begins inside a traceback: what follows belongs to one whose first lines are not there."""
-        failure = Failure(line, None, None, "", None, [Part(line)], headless=True)
+        failure = Failure(record.line, record.rank, None, "", None, [Part(record.line)], headless=True)
         self.failures.append(failure)
         self._open.append(failure)
         self._current, self.count = failure, 1
@@ -216,6 +216,8 @@ class Assembler:
         candidates = self._by_recency()
         if not candidates:
             return None
+        if record.rank:  # torch says before every line whose it is
+            candidates = [f for f in candidates if f.rank == record.rank] or candidates
         if len(candidates) > 1:
             for failure in candidates:
                 if self._awaits(failure, (failure.held.text if failure.held else "") + record.text):
