@@ -43,9 +43,19 @@ def hits(run: Run) -> list[Hit]:
     fatal = {id(f) for f in run.failures()}
     ended = run.ended()
     found = [h for s in run.matcher.matches if (h := _hit(run, s, fatal, ended))]
-    present = {h.signature.id for h in found}
-    kept = [h for h in found if not present.intersection(h.signature.yields_to)]
+    kept = [h for h in found if not any(_yields(h, other) for other in found)]
     return sorted(kept, key=lambda h: (h.group, h.line, h.signature.id))
+
+
+def _yields(hit: Hit, other: Hit) -> bool:
+    """Whether one hit says less than another: not if that one stands only in tracebacks of others that came later."""
+    if other.signature.id not in hit.signature.yields_to:
+        return False
+    own = [m.failure for m in hit.matches if m.failure]
+    others = [m.failure for m in other.matches if m.failure]
+    if other.group <= hit.group or not own or len(others) < len(other.matches):
+        return True
+    return any(mine is theirs or same_death(mine, theirs) for mine in own for theirs in others)
 
 
 def _hit(run: Run, id_: str, fatal: set[int], ended: bool) -> Hit | None:

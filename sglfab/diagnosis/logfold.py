@@ -15,12 +15,9 @@ from sglfab.logs import bars, records
 from sglfab.logs.envelope import Unwrapper
 from sglfab.logs.lines import HALF, Pending, bounded
 from sglfab.logs.quotation import Quotation
-from sglfab.logs.records import Record
-from sglfab.logs.tracebacks import is_inside
 from sglfab.sglang import stages
 
 PIECE = 1 << 20  # bytes that are screened at once
-OPENING = 8  # lines of source code that a log may begin with before a frame tells that it begins inside a traceback
 
 
 class LogFold:
@@ -37,7 +34,6 @@ class LogFold:
         self._pending = Pending()
         self._unwrapper = Unwrapper()
         self._quotation = Quotation()
-        self._opening = OPENING
 
     def feed(self, chunk: bytes) -> None:
         self.bytes += len(chunk)
@@ -94,7 +90,7 @@ class LogFold:
     @property
     def _attentive(self) -> bool:
         """Whether every line counts: inside a traceback or a logged request, and where the log begins."""
-        return self.run.assembler.busy or self._quotation.left > 0 or self._opening > 0
+        return self.run.assembler.busy or self._quotation.left > 0
 
     def _offer(self, line: bytes) -> None:
         if self._attentive or self.catalogue.screen(self.run.matcher.done).holds(line):
@@ -155,21 +151,9 @@ class LogFold:
             elif failure := another_start(record, self.run):
                 after = self.run.assembler.hand_over(failure)
                 self._another(Run(self.catalogue, first_line=failure.line, assembler=after))
-            if self._opening:
-                self._open(record)
             self.run.feed(record)
         self.number += 1
         self.last = line if line.strip() else self.last
-
-    def _open(self, record: Record) -> None:
-        """A log may begin in the midst of a traceback (its last lines only, or rotated)."""
-        if is_inside(record):
-            self.run.assembler.begin_headless(record)
-            self._opening = 0
-        elif record.kind in (records.CODE, records.BLANK):
-            self._opening -= 1
-        else:
-            self._opening = 0
 
     def _another(self, run: Run) -> None:
         self.run = run

@@ -76,7 +76,7 @@ class Run:
         if placed:
             self.agreed.clear()
             self.hinted = self.hinted or placed.role == "hint"
-        if placed and placed.role == "head" and len(self.epochs) < 256:
+        if placed and placed.failure.line == record.line and len(self.epochs) < 256:
             self.epochs.setdefault(placed.failure.line, self.epoch)
         self._ending(record, placed)
         stage, draft = self.progress.of(record.rank)
@@ -154,7 +154,10 @@ class Run:
             (
                 f
                 for f in self.assembler.failures
-                if f.fatal and f.frames and f.root is None and self.last_life <= f.line
+                if f.fatal
+                and (f.frames or "hit an exception" in f.head)
+                and f.root is None
+                and self.last_life <= f.line
             ),
             None,
         )
@@ -194,7 +197,7 @@ def begins(record: Record, run: Run) -> bool:
     """Whether a record starts another run in the same file."""
     if record.kind == records.ARGS and not record.repeated:
         far = any(k for k in run.progress.ranks) or run.progress.ready
-        return run.ended() or (bool(run.args) and far)
+        return run.ended() or (far and (bool(run.args) or run.progress.ready))
     if record.rank is None and record.kind in (records.PLAIN, records.USAGE, records.LOG) and run.maybe_over():
         return stages.BEGINNINGS.search(record.text) is not None and run.ended()
     return False

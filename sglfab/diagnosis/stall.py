@@ -38,7 +38,7 @@ def stopped_while_serving(judge: Judge, now_s: float) -> Outcome | None:
         since = min(host.stopped_since[p.pid] for p in stopped)
         if host.healthy_t is None or host.healthy_t <= since + 1.0:
             evidence = _stopped_evidence(judge, stopped, now_s)
-            return _stuck(judge, "hang.rank_stopped", "serving", evidence, allowance, stopped)
+            return _stuck(judge, "hang.rank_stopped", "serving", evidence, allowance, stopped=stopped)
     if host.unanswered_since is not None and now_s - host.unanswered_since >= allowed:
         idle = _idle(judge, now_s, allowed)
         if idle:
@@ -57,7 +57,8 @@ def judge(judge: Judge, now_s: float) -> Outcome | None:
     pause = min(allowance, Allowance(STOPPED_WHILE_LOADING_S, "a stopped process"))
     stopped = _stopped(judge, now_s, pause.seconds)
     if stopped and _log_flat(judge, now_s, pause.seconds):
-        return _stuck(judge, "hang.rank_stopped", stage, _stopped_evidence(judge, stopped, now_s), pause, stopped)
+        evidence = _stopped_evidence(judge, stopped, now_s)
+        return _stuck(judge, "hang.rank_stopped", stage, evidence, pause, stopped=stopped)
     if not _log_flat(judge, now_s, allowed):
         return None
     flat = _flat_signals(judge, now_s, allowed)
@@ -152,6 +153,7 @@ def _stuck(
     stage: str,
     evidence: tuple[Evidence, ...],
     allowance: Allowance,
+    *,
     stopped: Sequence[Process] = (),
 ) -> Outcome:
     note = f"progress may stand still in {stage} for {allowance}"

@@ -11,10 +11,11 @@ from sglfab.logs.records import Record
 MAX_FAILURES = 96  # kept in full; ranks of later ones are as good as those
 MAX_LINES = 600  # of one traceback
 IDLE = 200  # records of others after which an open traceback is not waited for any longer
+HEADLESS = 8  # records at the beginning of a log (`tail`, rotation) that may continue a traceback
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
-_FIRST_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z][a-z]\w*(?:Error|Exception): \S")
+_FIRST_RAISED = re.compile(r"^(?:[a-z_]\w*\.)*(?:[A-Z][a-z]\w*(?:Error|Exception)|Exception): \S")
 _MULTI = re.compile(r"^\w[\w.]*\(.*\)$")  # ValueError("…"): the cause that Triton quotes under its own error
 _FATAL_HEAD = re.compile(
     r"\bhit an exception\b|^Initialization failed|^Process \S+:|"
@@ -29,6 +30,7 @@ _HARMLESS_HEAD = re.compile(
     re.I,
 )
 _PLAIN_HEAD = re.compile(_HARMLESS + r"|^Process \S+:|^Exception in thread", re.I)
+_TOLD = re.compile(r"^(?P<head>\w+ hit an exception): (?P<raised>[A-Za-z_][\w.]*: .*)")  # without its own frames
 _HINTS = ("Possible solutions:", "Suggestion:", "Suggestions:")
 
 
@@ -107,10 +109,12 @@ class Assembler:
         self._current: Failure | None = None
         self._last_plain: Record | None = None
         self._since = 0  # records since a traceback was written to
+        self._headless = HEADLESS  # records that may still be the rest of a traceback which begins before the log
 
     @property
     def busy(self) -> bool:
-        return bool(self._open)
+        """Whether the next record may belong to a traceback, whatever it says."""
+        return bool(self._open) or self._headless > 0
 
     @property
     def current(self) -> Failure | None:
@@ -123,14 +127,8 @@ class Assembler:
         self._open = [f for f in self._open if f is not failure]
         other = Assembler()
         other.failures, other._open, other._current, other.count = [failure], [failure], failure, 1
+        other._headless = 0
         return other
-
-    def begin_headless(self, record: Record) -> None:
-        """The log begins inside a traceback: what follows belongs to one whose first lines are not there."""
-        failure = Failure(record.line, record.rank, None, "", None, [Part(record.line)], headless=True)
-        self.failures.append(failure)
-        self._open.append(failure)
-        self._current, self.count = failure, 1
 
     def feed(self, record: Record) -> Placed | None:
         placed = self._place(record)
@@ -142,11 +140,19 @@ class Assembler:
         return placed
 
     def _place(self, record: Record) -> Placed | None:
-        if record.kind == records.TRACEBACK:
-            return self._begin(record)
+        told = _TOLD.match(record.text) if record.kind == records.LOG else None
+        if record.kind == records.TRACEBACK or told:
+            self._headless = 0
+            return self._tell(record, told) if told else self._begin(record, self._head(record))
         if record.prefixed or record.kind in _OUTSIDE:
+            self._headless = 0
             self._outside(record)
             return None
+        if self._headless:
+            self._headless -= 1
+            if _is_inside(record, first=self._last_plain is None):
+                self._headless = 0
+                self._begin(record, "").failure.headless = True
         if not self._open:
             self._last_plain = record if record.kind == records.PLAIN else self._last_plain
             return None
@@ -159,7 +165,7 @@ class Assembler:
         record = _joined(failure, record)
         return Placed(failure, self._append(failure, record), record)
 
-    def _begin(self, record: Record) -> Placed:
+    def _begin(self, record: Record, head: str) -> Placed:
         chained = next((f for f in self._by_recency() if f.chained), None) if not record.prefixed else None
         if chained:
             chained.chained = False
@@ -167,8 +173,18 @@ class Assembler:
             chained.lines.append(record.text)
             self._current = chained
             return Placed(chained, "head", record)
-        head = self._head(record)
         failure = Failure(record.line, record.rank, record.time, head, _fatal(head), [Part(record.line)])
+        self._started(failure, record)
+        return Placed(failure, "head", record)
+
+    def _tell(self, record: Record, told: re.Match[str]) -> Placed:
+        """An exception that was printed without its own traceback; that of the one which it caused may follow."""
+        raised = Raised(record.line, told["raised"])
+        failure = Failure(record.line, record.rank, record.time, told["head"], True, [Part(record.line, raised=raised)])
+        self._started(failure, record)
+        return Placed(failure, "raised", replace(record, text=told["raised"]))
+
+    def _started(self, failure: Failure, record: Record) -> None:
         self.count += 1
         if len(self.failures) < MAX_FAILURES:
             self.failures.append(failure)
@@ -176,7 +192,6 @@ class Assembler:
         self._open.append(failure)
         del self._open[:-64]
         self._current = failure
-        return Placed(failure, "head", record)
 
     def _head(self, record: Record) -> str:
         before = record.text.partition("Traceback (most recent call last)")[0].strip()
@@ -275,10 +290,10 @@ class Assembler:
         return "other"
 
 
-def is_inside(record: Record) -> bool:
-    """Whether a log that begins with this line begins inside a traceback: at a frame, or at the exception itself."""
+def _is_inside(record: Record, *, first: bool) -> bool:
+    """Whether a log begins inside a traceback: at a frame, or, with nothing but code before it, at its exception."""
     if record.kind == records.PLAIN:
-        return _FIRST_RAISED.match(record.text) is not None
+        return first and _FIRST_RAISED.match(record.text) is not None
     return record.kind == records.FRAME and _FRAME.match(record.text) is not None
 
 

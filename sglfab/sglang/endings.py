@@ -20,7 +20,7 @@ def _ending(how: str, needle: str, pattern: str | None = None) -> Ending:
 
 
 ENDINGS: tuple[Ending, ...] = (
-    _ending("echo", "Received sigquit from a child process", r"^Received sigquit from a child process"),
+    _ending("echo", "Received sigquit from a child proces", r"^Received sigquit from a child proces"),  # once misspelt
     _ending("echo", "SIGQUIT received.", r"^SIGQUIT received\."),
     _ending("echo", "kill_process_tree called", r"^kill_process_tree called"),
     _ending("echo", "Initialization failed. Please see the error messages above"),
@@ -35,7 +35,11 @@ ENDINGS: tuple[Ending, ...] = (
         "error while attempting to bind on address",
         r"^(?:ERROR: +)?\[Errno \d+\] error while attempting to bind on address",
     ),
-    _ending("crash", ": error: ", r"^(?:[\w./ -]+\.py|sglang(?: serve)?|sglang[\w. -]*): error: "),
+    _ending(
+        "crash",
+        ": error: ",
+        r"^(?:[\w./ -]+\.py|sglang(?: serve)?|sglang[\w. -]*|\S*python[\d.]* -m sglang[\w.]*): error: ",
+    ),
     _ending("crash", "Fatal Python error", r"^Fatal Python error"),
     _ending("crash", "terminate called after throwing", r"^terminate called after throwing"),
     _ending("crash", "Segmentation fault", r"(?:^|\s)Segmentation fault(?: \(core dumped\))?"),

@@ -118,12 +118,13 @@ _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r":load_model|:load_weights|:get_model\b|_initialize_model|model_loader/|process_weights_after_loading"
+            r":load_model|:load_weights|:get_model\b|_initialize_model|model_loader/|process_weights_after_loading|"
+            r"sglang/srt/models/[^\n]*:__init__"
         ),
         "load-weights",
     ),
     (re.compile(r"_execute_server_warmup|_wait_and_warmup|execute_warmup|_send_warmup"), "warmup"),
-    (re.compile(r"event_loop|:run_batch|process_input_requests"), "serving"),
+    (re.compile(r"event_loop|:run_batch|process_input_requests|:forward_batch_(?:speculative_)?generation"), "serving"),
     (
         re.compile(
             r":(?:maybe_)?init_draft_worker|_worker(?:_v2)?\.py:__init__\n(?:.*\n)*.*(?:eagle|draft|mtp)|speculative/[^\n]*:__init__"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterator
 
 
 class LineBuffer:
@@ -33,3 +34,14 @@ class LineBuffer:
     def pop(self) -> bytes | None:
         """The next whole line, or None when more must be fed first."""
         return self._lines.popleft() if self._lines else None
+
+    def read(self, more: Callable[[], bytes]) -> Iterator[bytes]:
+        """Every line, also after an earlier reader left; `more` gives the next chunk."""
+        while True:
+            line = self.pop()
+            if line is not None:
+                yield line
+            elif self.ended:
+                return
+            else:
+                self.feed(more())

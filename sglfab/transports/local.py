@@ -95,14 +95,7 @@ class LocalChannel:
             raise ChannelLost(f"the program on this machine is gone: {why}") from None
 
     def lines(self, *, idle_s: float) -> Iterator[bytes]:
-        while True:
-            line = self._buffer.pop()
-            if line is not None:
-                yield line
-            elif self._buffer.ended:
-                return
-            else:
-                self._buffer.feed(self._read(idle_s))
+        return self._buffer.read(lambda: self._read(idle_s))
 
     def _read(self, idle_s: float) -> bytes:
         with self._reading:

@@ -156,14 +156,7 @@ class SshChannel:
             raise self._lost(str(why)) from None
 
     def lines(self, *, idle_s: float) -> Iterator[bytes]:
-        while True:
-            line = self._buffer.pop()
-            if line is not None:
-                yield line
-            elif self._buffer.ended:
-                return
-            else:
-                self._buffer.feed(self._read(idle_s))
+        return self._buffer.read(lambda: self._read(idle_s))
 
     def _read(self, idle_s: float) -> bytes:
         """The next bytes of stdout; b"" only when the program closed it."""

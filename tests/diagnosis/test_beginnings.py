@@ -77,4 +77,5 @@ def test_a_margin_comes_off_every_line() -> None:
     text = "[2026-12-01 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n" + FRAMES + LACK
     indented = "".join(f"    {line}\n" for line in text.splitlines())
     assert judged(indented) == judged(text)
-    assert judged("[2026-12-01 10:00:00 TP0] Load weight begin.\n" + indented).verdict == "loading"
+    quoted = indented[indented.index("Traceback") :]
+    assert judged("[2026-12-01 10:00:00 TP0] Load weight begin.\n    " + quoted).verdict == "loading"

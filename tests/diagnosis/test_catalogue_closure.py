@@ -88,7 +88,7 @@ def test_a_signature_is_complete(id_: str) -> None:
 def _templates_fill(signature: Signature) -> None:
     named = {g.rstrip("0123456789") for p in (*signature.patterns, *signature.when.also) for g in p.compiled.groupindex}
     for template in (signature.title, *(a.say for a in signature.advice)):
-        template.format_map(dict.fromkeys(named | {"ranks", "stage", "patches", "count"}, "x"))
+        template.format_map(dict.fromkeys(named | {"ranks", "stage", "patches", "count", "pids"}, "x"))
 
 
 def test_the_catalogue_covers_the_taxonomy() -> None:

@@ -162,3 +162,68 @@ def test_an_older_run_is_noted() -> None:
     log = b"\n".join(line for name in ("d007-graph-oom", "d002-kv-none-tp8") for line in case(name)[1])
     notes = offline.diagnose(signatures(), [log], path="x").notes
     assert any(re.search(r"last of 2 runs", note) for note in notes)
+
+
+def first_block(name: str) -> int | None:
+    """The line after the head of the first traceback, where the cause is the exception of just that one."""
+    expected, lines = case(name)
+    heads = [n for n, line in enumerate(lines, 1) if b"Traceback (most recent call last):" in line]
+    causes = expected["cause_lines"]
+    if not heads or not causes or causes[0] < heads[0]:
+        return None
+    between = lines[heads[0] : causes[0] - 1]
+    return heads[0] + 1 if between and all(line.startswith(b" ") for line in between) else None
+
+
+CUT = [path.name for path in sorted(DEV.iterdir()) if first_block(path.name)]
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_only_the_end_of_the_log_from_inside_of_the_first_traceback(name: str) -> None:
+    """`tail -n 200`, or a rotated file: the stage lines and the head are gone; frames and what follows are there."""
+    expected, original = case(name)
+    lines = original[first_block(name) - 1 :]
+    got = offline.diagnose(signatures(), [b"\n".join(lines) + b"\n"], path=name, sglang_version=None).to_json()
+    assert got["verdict"] == "crashed"
+    assert got["primary"]["category"] in [expected["category"], *(expected.get("category_alt") or [])]
+
+
+SERVED = "[2026-02-01 10:00:0{} TP0] Decode batch, #running-req: 1, #token: 210, token usage: 0.00, cuda graph: True\n"
+DIES = (
+    "[2026-02-01 10:00:09 TP0] Scheduler hit an exception: Traceback (most recent call last):\n"
+    '  File "/sglang/srt/managers/scheduler.py", line 3, in run_scheduler_process\n    scheduler.f()\n'
+    "ValueError: who knows\n"
+)
+RESTARTED = (
+    "[2026-02-01 11:00:00] server_args=ServerArgs(model_path='/m')\n[2026-02-01 11:00:09 TP0] Load weight begin.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (SERVED.format(1) + SERVED.format(2), ("ready", "serving")),
+        (SERVED.format(1) + DIES, ("crashed", "serving")),
+        (SERVED.format(1) + RESTARTED, ("loading", "load-weights")),
+        (DIES.partition("\n")[0] + "\n", ("crashed", "import")),
+        (DIES.replace("Traceback (most recent call last):\n", "ValueError: in one line\n", 1), ("crashed", "import")),
+    ],
+    ids=["serves", "dies while serving", "starts anew", "ends with the head", "told without frames"],
+)
+def test_a_log_that_begins_or_ends_in_the_middle(text: str, says: tuple[str, str]) -> None:
+    got = offline.diagnose(signatures(), [text.encode()], path="x", sglang_version=None).to_json()
+    assert (got["verdict"], got["stage"]) == says
+
+
+def test_a_cause_does_not_yield_to_what_came_later_in_another_traceback() -> None:
+    """Inductor's workers print their own traceback under the exception: the category is that of the first."""
+    first = DIES.replace(
+        "ValueError: who knows", "torch._inductor.exc.InductorError: SubprocException: in a subprocess:"
+    )
+    later = (
+        'Traceback (most recent call last):\n  File "/torch/_inductor/runtime/compile_tasks.py", line 6, in _worker\n'
+        "    kernel.precompile()\ntriton.compiler.errors.CompilationError: at 1:0:\n"
+    )
+    got = offline.diagnose(signatures(), [(first + "\n" + later).encode()], path="x", sglang_version=None).to_json()
+    assert got["primary"]["category"] == "config.torch_compile"
+    assert got["primary"]["evidence"][0]["line"] == 4

@@ -116,3 +116,35 @@ def test_an_open_traceback_is_not_waited_for_forever() -> None:
         for record in records.parse(number, unwrapper.unwrap(line.encode())):
             assembler.feed(record)
     assert not assembler.busy
+
+
+@pytest.mark.parametrize("rubbish", [[], ["    self.run()"], ['y", line 12, in run', "    self.run()"]])
+def test_a_log_that_begins_inside_of_a_traceback(rubbish: list[str]) -> None:
+    (failure,) = assemble("\n".join([*rubbish, *FRAMES, "ValueError: wrong", HEAD[:21] + "] gone"]))
+    assert failure.root
+    assert failure.root.text == "ValueError: wrong"
+    assert failure.fatal is None
+    assert len(failure.frames) == 2
+
+
+@pytest.mark.parametrize("before", ["[2025-06-15 10:45:13] Load weight begin.", "plain\n" * 8 + "plain"])
+def test_frames_further_on_are_no_traceback(before: str) -> None:
+    assert assemble("\n".join([before, *FRAMES, "ValueError: wrong"])) == []
+
+
+def test_an_exception_that_was_told_without_its_frames() -> None:
+    head = HEAD.format("TP2").replace(
+        "Traceback (most recent call last):", "torch._dynamo.exc.Unsupported: no such call"
+    )
+    chain = ["", "The above exception was the direct cause of the following exception:", ""]
+    (failure,) = assemble("\n".join([head, *chain, "Traceback (most recent call last):", *FRAMES, "Exception: last"]))
+    assert failure.rank == "TP2"
+    assert failure.fatal is True
+    assert failure.root
+    assert (failure.root.line, failure.root.text) == (1, "torch._dynamo.exc.Unsupported: no such call")
+    assert [p.raised.text for p in failure.parts if p.raised][1:] == ["Exception: last"]
+
+
+def test_what_only_reads_like_one() -> None:
+    assert assemble("[2025-06-15 10:45:13] The client hit an exception: see above") == []
+    assert assemble("[2025-06-15 10:45:13 TP0] Scheduler hit an exception: none of ours") == []

@@ -31,7 +31,7 @@ def test_a_person_sees_the_verdict_with_its_timeline(served):
 def test_what_was_known_before_the_server_listened(served):
     done = served.place.fab("diagnose", "--replay", served.run, "--at", "0", "--json")
     assert (done.code, done.json["verdict"]) == (0, "loading"), done
-    assert done.json["elapsed_s"] < served.launched.json["elapsed_s"]
+    assert done.json["elapsed_s"] <= served.launched.json["elapsed_s"]  # both to a tenth of a second
 
 
 WRONG = {
