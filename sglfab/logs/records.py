@@ -42,7 +42,7 @@ _CHAIN = re.compile(
     r"The above exception was the direct cause of the following exception:)$"
 )
 _TORCH = re.compile(r"^(?:\[rank(?P<rank>\d+)\]: ?)?\[(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d[.\d]* [\w.]+:\d+\] ")
-_RANKED = re.compile(r"^\[rank(?P<rank>\d+)\]:")
+_RANKED = re.compile(r"^\[rank(?P<rank>\d+)\]:(?: |$)")  # torch, before every line of what ended a process
 _NCCL_SAID = r"^(?:\[[\d :.-]+\] )?[\w.-]+:\d+:\d+ \[(?P<dev>\d+)\] .*?NCCL (?:WARN|INFO|ERROR)\b"
 _NCCL = re.compile(_NCCL_SAID + r"|^.{0,80}\bNCCL WARN\b")
 _NCCL_TIMED = re.compile(_NCCL_SAID)  # NCCL 2.28 prints SGLang's form of time in front of its own
@@ -115,8 +115,17 @@ def _record(line: int, text: str, repeated: int) -> Record:
             return Record(line, NATIVE, message, text, _tp(said["dev"]), found["time"], repeated, level)
         rank = found["rank"].strip() or None
         return Record(line, _log_kind(message), message, text, rank, found["time"], repeated, prefixed=True)
+    if text.startswith("[rank") and (found := _RANKED.match(text)) and not _TORCH.match(text):
+        return _ranked(line, text, text[found.end() :], _tp(found["rank"]), repeated)
     kind, rank, level = _bare_kind(text)
     return Record(line, kind, text, text, rank, None, repeated, level)
+
+
+def _ranked(line: int, text: str, said: str, rank: str | None, repeated: int) -> Record:
+    kind = _bare_kind(said)[0] if said else BLANK
+    if kind not in (TRACEBACK, FRAME, CODE, CHAIN, BLANK):
+        kind = PLAIN
+    return Record(line, kind, said, text, rank, None, repeated)
 
 
 def _is_bar(text: str) -> bool:
@@ -166,11 +175,8 @@ def _bare_kind(text: str) -> tuple[str, str | None, str]:
     """Kind, rank and level of a line without SGLang's prefix."""
     if text[0] == " ":
         return _first(_INDENTED, text, CODE), None, ""
-    if text[0] == "[":
-        if found := _TORCH.match(text):
-            return NATIVE, _tp(found["rank"]), found["level"]
-        if found := _RANKED.match(text):
-            return PLAIN, _tp(found["rank"]), ""
+    if text[0] == "[" and (found := _TORCH.match(text)):
+        return NATIVE, _tp(found["rank"]), found["level"]
     if "NCCL" in text and (found := _NCCL.match(text)):
         return NATIVE, _tp(found["dev"]), "W" if "NCCL WARN" in text else "I"
     return _first(_BARE, text, PLAIN), None, ""

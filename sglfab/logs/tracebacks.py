@@ -231,6 +231,8 @@ class Assembler:
         candidates = self._by_recency()
         if not candidates:
             return None
+        if record.rank:  # torch says before every line whose it is
+            candidates = [f for f in candidates if f.rank == record.rank] or candidates
         if len(candidates) > 1:
             for failure in candidates:
                 if self._awaits(failure, (failure.held.text if failure.held else "") + record.text):
