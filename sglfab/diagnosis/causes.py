@@ -146,8 +146,9 @@ def place_of_failure(run: Run, failure: Failure, usual: str | None, said: tuple[
     told = run.told(failure)
     if said[0] in _UP:
         return told.stage or said[0], False
-    beyond = failure.rank is not None and stages.ORDER[said[0]] >= stages.ORDER["load-weights"]
-    if beyond or (usual in ("import", "args") and (failure.rank or "Scheduler" in failure.head)):
+    of_rank = failure.rank is not None or "Scheduler" in failure.head  # of a single one the lines name none
+    beyond = of_rank and stages.ORDER[said[0]] >= stages.ORDER["load-weights"]
+    if beyond or (usual in ("import", "args") and of_rank):
         usual = None  # the rank itself has said where it is; a scheduler is beyond the launcher's stages
     return told.stage or usual or said[0], told.draft or (said[1] and not told.whole)
 
