@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from sglfab.logs.records import Record
 from sglfab.model import RankProgress, StageSpan
 from sglfab.sglang import stages
 
+_ANSWERED = re.compile(r'"POST /(?:generate|v1/\S+) HTTP/[\d.]+" 200')
 MAIN = ""  # the key of everything that carries no rank
 
 
@@ -53,6 +55,7 @@ class Progress:
     begun: float | None = None
     now: float | None = None
     ready: bool = False
+    tail: bool = False  # the log begins while the server already works: `tail`, rotation
 
     def feed(self, record: Record) -> bool:
         """Take a record; true when it told a stage."""
@@ -61,6 +64,9 @@ class Progress:
         if record.kind == records.BAR:
             self._bar(record)
             return True
+        if not self.spans and not self.tail and _serves(record):
+            self.tail = True
+            self.ranks.setdefault(MAIN, RankState()).stage = "serving"
         if record.kind not in (records.LOG, records.ARGS, records.PLAIN):
             return False
         message = record.text.removeprefix("INFO:").lstrip() if record.text.startswith("INFO:") else record.text
@@ -127,6 +133,8 @@ class Progress:
                 state.stage = stage
 
     def _move(self, record: Record, marker: stages.Marker) -> None:
+        if self.tail and not self.spans:
+            self.ranks.pop(MAIN, None)  # another start follows what the log began with
         state = self.ranks.setdefault(record.rank or MAIN, RankState())
         if marker.needle == "DeepGEMM" and stages.ORDER[state.stage] > stages.ORDER["capture-graphs"]:
             return
@@ -179,6 +187,13 @@ class Progress:
             return
         self.now = at if self.now is None else max(self.now, at)
         self.begun = at if self.begun is None else self.begun
+
+
+def _serves(record: Record) -> bool:
+    """Whether a line is one that a server prints which works."""
+    return record.kind == records.RUNTIME or (
+        record.kind == records.ACCESS and _ANSWERED.search(record.text) is not None
+    )
 
 
 def seconds_of(text: str) -> float | None:
