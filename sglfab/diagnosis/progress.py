@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,6 +11,7 @@ from sglfab.logs.records import Record
 from sglfab.model import RankProgress, StageSpan
 from sglfab.sglang import stages
 
+_ANSWERED = re.compile(r'"POST /(?:generate|v1/\S+) HTTP/[\d.]+" 200')
 MAIN = ""  # the key of everything that carries no rank
 
 
@@ -53,6 +55,7 @@ class Progress:
     begun: float | None = None
     now: float | None = None
     ready: bool = False
+    tail: bool = False  # the log begins while the server already works: `tail`, rotation
 
     def feed(self, record: Record) -> bool:
         """Take a record; true when it told a stage."""
@@ -61,8 +64,8 @@ class Progress:
         if record.kind == records.BAR:
             self._bar(record)
             return True
-        if record.kind == records.RUNTIME and record.prefixed and record.text.startswith("Decode"):
-            self.found_serving()
+        if not self.spans:
+            self._found(record)
         if record.kind not in (records.LOG, records.ARGS, records.PLAIN):
             return False
         message = record.text.removeprefix("INFO:").lstrip() if record.text.startswith("INFO:") else record.text
@@ -139,14 +142,25 @@ class Progress:
             state.stage, state.passed = "load-weights", max(state.passed, 1)
         self._span(*self.overall())
 
+    def _found(self, record: Record) -> None:
+        """A log that tells of no stage may begin while requests are served: a prefill alone may be the warm-up's."""
+        decoded = record.kind == records.RUNTIME and record.prefixed and record.text.startswith("Decode")
+        if decoded or (record.kind == records.ACCESS and _ANSWERED.search(record.text)):
+            self.found_serving()
+        elif record.kind == records.RUNTIME and record.prefixed and not self.tail:
+            self.tail = True
+            self.ranks.setdefault(MAIN, RankState()).stage = "serving"
+
     def found_serving(self) -> None:
-        """Requests are decoded in a log that tells of no stage: it begins in the midst of serving."""
+        """Requests are decoded, or were answered."""
         if not self.spans:
             state = self.ranks.setdefault(MAIN, RankState())
             state.stage, state.passed, self.ready = "serving", 1, True
             self._span("serving", False)
 
     def _move(self, record: Record, marker: stages.Marker) -> None:
+        if self.tail and not self.spans:
+            self.ranks.pop(MAIN, None)  # another start follows what the log began with
         state = self.ranks.setdefault(record.rank or MAIN, RankState())
         if marker.needle == "DeepGEMM" and stages.ORDER[state.stage] > stages.ORDER["capture-graphs"]:
             return

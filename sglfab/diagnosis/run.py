@@ -78,6 +78,8 @@ class Run:
             self.hinted = self.hinted or placed.role == "hint"
         if placed and placed.failure.line == record.line and len(self.epochs) < 256:
             self.epochs.setdefault(placed.failure.line, self.epoch)
+        if placed and placed.role == "head" and placed.failure.logged and placed.failure.fatal is None and self.ready:
+            placed.failure.fatal = False  # a server that serves logs what it catches
         self._ending(record, placed)
         stage, draft = self.progress.of(record.rank)
         self.matcher.feed(record, placed, stage=stage, draft=draft, epoch=self.epoch)
@@ -123,6 +125,8 @@ class Run:
             voters = alike if len(alike) > 2 else [failure]
             texts = [f.frame_text() for f in voters]
             stage = Counter(stages.stage_of_frames(text, ready=self.ready) for text in texts).most_common(1)[0][0]
+            if stage == "warmup" and not self.progress.spans and not any("warmup" in text for text in texts):
+                stage = "serving"  # the log has no start: it begins later than that
             draft = any(stages.draft_of_frames(text) for text in texts)
             told = Told(stage, draft, any(len(f.frames) >= FEW_FRAMES for f in voters))
             self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), told)

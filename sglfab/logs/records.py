@@ -82,7 +82,7 @@ def parse(line: int, unwrapped: Unwrapped) -> Iterator[Record]:
         if piece:
             parts = tuple(_unglue(piece))
             for number, part in enumerate(parts, 1):
-                record = _record(line, part, unwrapped.repeated)
+                record = _record(line, part, unwrapped)
                 yield replace(record, cut=True) if number < len(parts) and not record.prefixed else record
 
 
@@ -106,7 +106,8 @@ def _may_be_cut(message: str) -> bool:
     return not any(mark in message for mark in ("'", '"', "`")) and not _REQUEST.match(message)
 
 
-def _record(line: int, text: str, repeated: int) -> Record:
+def _record(line: int, text: str, unwrapped: Unwrapped) -> Record:
+    repeated = unwrapped.repeated
     found = _PREFIXED.match(text) if text.startswith("[2") else None
     if found:
         message = text[found.end() :]
@@ -117,6 +118,9 @@ def _record(line: int, text: str, repeated: int) -> Record:
         return Record(line, _log_kind(message), message, text, rank, found["time"], repeated, prefixed=True)
     if text.startswith("[rank") and (found := _RANKED.match(text)) and not _TORCH.match(text):
         return _ranked(line, text, text[found.end() :], _tp(found["rank"]), repeated)
+    if unwrapped.time and text[0] != " " and text == unwrapped.text:
+        kind = _log_kind(text)
+        return Record(line, kind, text, text, unwrapped.rank, unwrapped.time, repeated, prefixed=True)
     kind, rank, level = _bare_kind(text)
     return Record(line, kind, text, text, rank, None, repeated, level)
 

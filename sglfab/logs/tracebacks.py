@@ -12,6 +12,7 @@ MAX_FAILURES = 96  # kept in full; ranks of later ones are as good as those
 MAX_LINES = 600  # of one traceback
 IDLE = 200  # records of others after which an open traceback is not waited for any longer
 HEADLESS = 8  # records at the beginning of a log (`tail`, rotation) that may continue a traceback
+COMPLAINT = 6  # lines of a log message, which may quote an exception of several lines
 MAX_DETAILS = 80  # lines that follow an exception line
 _FRAME = re.compile(r'^ {2}File "(?P<file>[^"]*)", line \d+, in (?P<func>.+)$')
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\[[^\]]*\])?)(?::(?: |$)|$)")
@@ -31,6 +32,7 @@ _HARMLESS_HEAD = re.compile(
 )
 _PLAIN_HEAD = re.compile(_HARMLESS + r"|^Process \S+:|^Exception in thread", re.I)
 _TOLD = re.compile(r"^(?P<head>\w+ hit an exception): (?P<raised>[A-Za-z_][\w.]*: .*)")  # without its own frames
+_COMPLAINS = re.compile(r"\b(?:[Ee]rror|[Ff]ail(?:ed|ure)?|[Ee]xception|[Uu]nexpected|[Cc]ould not|[Cc]annot)\b")
 _HINTS = ("Possible solutions:", "Suggestion:", "Suggestions:")
 
 
@@ -67,6 +69,7 @@ class Failure:
     hinting: bool = False
     chained: bool = False
     headless: bool = False  # the log begins inside of it
+    logged: bool = False  # a message that complains stands right before it: `logger.exception`, so it was caught
     held: Record | None = None  # the first part of a line that another process cut
 
     @property
@@ -108,6 +111,7 @@ class Assembler:
         self._open: list[Failure] = []
         self._current: Failure | None = None
         self._last_plain: Record | None = None
+        self._complaint: Record | None = None
         self._since = 0  # records since a traceback was written to
         self._headless = HEADLESS  # records that may still be the rest of a traceback which begins before the log
 
@@ -147,6 +151,7 @@ class Assembler:
         if record.prefixed or record.kind in _OUTSIDE:
             self._headless = 0
             self._outside(record)
+            self._complaint = record if record.kind == records.LOG and _COMPLAINS.search(record.text) else None
             return None
         if self._headless:
             self._headless -= 1
@@ -174,6 +179,8 @@ class Assembler:
             self._current = chained
             return Placed(chained, "head", record)
         failure = Failure(record.line, record.rank, record.time, head, _fatal(head), [Part(record.line)])
+        said, self._complaint = self._complaint, None
+        failure.logged = not head and said is not None and record.line - said.line <= COMPLAINT
         self._started(failure, record)
         return Placed(failure, "head", record)
 
@@ -218,7 +225,11 @@ class Assembler:
             for failure in self._open:
                 if _ended(failure):
                     failure.open = False
-            self._open = [f for f in self._open if f.open]
+        if record.kind == records.RUNTIME:  # a scheduler works: what did not end a process has been told to its end
+            for failure in self._open:
+                if _ended(failure) and not failure.fatal:
+                    failure.open = False
+        self._open = [f for f in self._open if f.open]
         if self._current and not self._current.open:
             self._current = None
 

@@ -93,6 +93,8 @@ BEGINNING_TEXTS = (
 )  # one of them stands in every line that BEGINNINGS finds
 
 _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
+    # First: below the loop, graphs are replayed and pools are written, but no start goes on any more.
+    (re.compile(r"event_loop|:run_batch|process_input_requests"), "serving"),
     (
         re.compile(r"graph_runner|capture_one|init_(?:all_|device_|\w*cuda_)?graphs|capture_cuda_graphs|piecewise"),
         "capture-graphs",
@@ -124,7 +126,7 @@ _FRAMES: tuple[tuple[re.Pattern[str], str], ...] = (
         "load-weights",
     ),
     (re.compile(r"_execute_server_warmup|_wait_and_warmup|execute_warmup|_send_warmup"), "warmup"),
-    (re.compile(r"event_loop|:run_batch|process_input_requests|:forward_batch_(?:speculative_)?generation"), "serving"),
+    (re.compile(r":forward_batch_(?:speculative_)?generation"), "serving"),
     (
         re.compile(
             r":(?:maybe_)?init_draft_worker|_worker(?:_v2)?\.py:__init__\n(?:.*\n)*.*(?:eagle|draft|mtp)|speculative/[^\n]*:__init__"

@@ -43,6 +43,29 @@ def test_a_collectors_wrapping_comes_off(wrapper: str) -> None:
     assert (record.rank, record.text) == ("TP3", "Load weight begin. avail mem=70 GB")
 
 
+FORMATS = {
+    "dynamo": "2025-12-20T07:11:02.001021Z  INFO model_runner.load_model: {}",
+    "of a site": "2026-03-18 11:22:05.874 INFO 120984 [ TP3 model_runner.py:415] {}",
+    "logging's usual one": "2025-03-18 10:24:05,982 - sglang.srt - INFO - {}",
+}
+
+
+@pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS.keys())
+def test_sglang_with_another_log_format(form: str) -> None:
+    (record,) = read(form.format("Load weight begin. avail mem=70 GB"))
+    assert (record.kind, record.text) == (records.LOG, "Load weight begin. avail mem=70 GB")
+    assert record.rank == ("TP3" if "TP3" in form else None)
+    unwrapper = Unwrapper()
+    unwrapper.unwrap(form.format(LINE).encode())  # the same head before a line with SGLang's own prefix: a relay's
+    (record,) = records.parse(2, unwrapper.unwrap(form.format("KeyError: 'a'").encode()))
+    assert (record.kind, record.prefixed) == (records.PLAIN, False)
+
+
+def test_json_of_a_request_stays_whole() -> None:
+    text = '{"event": "request.received", "log": "KeyError: 1"}'
+    assert Unwrapper().unwrap(text.encode()).text == text
+
+
 def test_docker_json_comes_apart() -> None:
     (record,) = read(json.dumps({"log": LINE + "\n", "stream": "stderr", "time": "2025-06-15T10:45:13Z"}))
     assert record.rank == "TP3"
