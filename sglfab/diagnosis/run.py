@@ -126,7 +126,9 @@ class Run:
             alike = [f for f in self.failures() if f.likeness() == failure.likeness()]
             voters = alike if len(alike) > 2 else [failure]
             texts = [f.frame_text() for f in voters]
-            stage = Counter(stages.stage_of_frames(text, ready=self.progress.up) for text in texts).most_common(1)[0][0]
+            up, begun = self.progress.up, bool(self.progress.spans)
+            said = Counter(stages.stage_of_frames(text, ready=up, begun=begun) for text in texts)
+            stage = said.most_common(1)[0][0]
             draft = any(stages.draft_of_frames(text) for text in texts)
             told = Told(stage, draft, any(len(f.frames) >= FEW_FRAMES for f in voters))
             self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), told)
