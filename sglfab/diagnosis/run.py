@@ -124,9 +124,9 @@ class Run:
             alike = [f for f in self.failures() if f.likeness() == failure.likeness()]
             voters = alike if len(alike) > 2 else [failure]
             texts = [f.frame_text() for f in voters]
-            stage = Counter(stages.stage_of_frames(text, ready=self.ready) for text in texts).most_common(1)[0][0]
-            if stage == "warmup" and not self.progress.spans and not any("warmup" in text for text in texts):
-                stage = "serving"  # the log has no start: it begins later than that
+            begun = bool(self.progress.spans)
+            said = Counter(stages.stage_of_frames(text, ready=self.ready, begun=begun) for text in texts)
+            stage = said.most_common(1)[0][0]
             draft = any(stages.draft_of_frames(text) for text in texts)
             told = Told(stage, draft, any(len(f.frames) >= FEW_FRAMES for f in voters))
             self.agreed |= dict.fromkeys((f.line for f in (*alike, failure)), told)

@@ -157,13 +157,16 @@ def stage_of_bar(description: str) -> str | None:
     return next((stage for start, stage in BARS if description.startswith(start)), None)
 
 
-def stage_of_frames(frames: str, *, ready: bool) -> str | None:
-    """The stage that a traceback was in, by its frames (`file:function` lines); None when they do not tell."""
+def stage_of_frames(frames: str, *, ready: bool, begun: bool = True) -> str | None:
+    """The stage that a traceback was in, by its frames (`file:function` lines); None when they do not tell.
+
+    begun: the log holds the start, so batches before its end are the warmup's; the tail of a log serves.
+    """
     if ready:
         return "serving"  # a start is over once: weight updates and late imports happen while serving
     for pattern, stage in _FRAMES:
         if pattern.search(frames):
-            return "warmup" if stage == "serving" else stage
+            return "warmup" if stage == "serving" and begun else stage
     if _IMPORT.search(frames) and not _MAIN_RUNS.search(frames):
         return "import"
     return None
