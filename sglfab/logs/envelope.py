@@ -108,16 +108,14 @@ class Unwrapper:
 
     def _outermost(self, text: str) -> str:
         first = text[:1]
-        if first in _PANE and first:
-            text = text[1:].removesuffix(first).rstrip().removeprefix(" ")
-        elif first == "[":
-            found = _BRACKET.match(text)
-            if found and (self._bracketed or self._reveals(text, found)):
-                self._bracketed = True
-                return text[found.end() :]
-        elif found := _CLOUDWATCH.match(text) or _KIBANA.match(text):
-            return text[found.end() :]
-        return text
+        if first and first in _PANE:
+            return text[1:].removesuffix(first).rstrip().removeprefix(" ")
+        found = _BRACKET.match(text) if first == "[" else _CLOUDWATCH.match(text) or _KIBANA.match(text)
+        if found is None:
+            return text
+        if first == "[":
+            self._bracketed = self._bracketed or self._reveals(text, found)
+        return text[found.end() :] if first != "[" or self._bracketed else text
 
     @staticmethod
     def _reveals(text: str, bracket: re.Match[str]) -> bool:

@@ -63,7 +63,7 @@ BARS: tuple[tuple[str, str], ...] = (
     ("Fetching", "load-weights"),
 )
 LOADING_BAR = re.compile(r"^(?:Loading|Multi-thread loading) (?:\w+ )?(?:checkpoint shards|shards|safetensors using)")
-DECODED = re.compile(rb"\] Decode batch\b[^\n#]{0,24}#running-req: ")  # every 40 steps: the warm-up never gets so far
+DECODED = re.compile(rb"\] Decode batch\b[^\n#]{0,24}#running-req: ")  # every 40 steps: past the warm-up
 BEGINNINGS = re.compile(
     r"UserWarning: 'python -m sglang\.launch_server' is|"
     r"^usage: (?:launch|sglang|python)|FutureWarning: The (?:cuda\.cudart|pynvml)|"
