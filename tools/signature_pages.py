@@ -15,7 +15,7 @@ FOLDER = ROOT / "docs" / "signatures"
 
 def pages(root: Path = ROOT) -> dict[str, str]:
     """File name → text of every page, README.md with the list among them."""
-    found = catalogue.load(Project(root), samples=True)
+    found = catalogue.load(Project(root))
     texts = {f"{id_}.md": catalogue.page(found, id_) for id_ in found.signatures}
     return texts | {"README.md": _index(found)}
 

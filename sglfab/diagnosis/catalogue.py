@@ -73,11 +73,11 @@ def _patterns(signature: Signature) -> Iterable[tuple[str, tuple[Pattern, ...]]]
     yield "unless", signature.when.unless
 
 
-def load(project: Project, *, samples: bool = False) -> Catalogue:
-    """Read every signature. samples: with samples and near misses (slower; for tests and pages). Raises InputError."""
+def load(project: Project) -> Catalogue:
+    """Read every signature. Raises InputError."""
     found: dict[str, Signature] = {}
     for path in project.listing("signatures", "*/*.yaml"):
-        signature = reading.read(project, path, samples=samples)
+        signature = reading.read(project, path)
         found[signature.id] = signature
     _check_links(found)
     return Catalogue(dict(sorted(found.items())))

@@ -1,9 +1,8 @@
-"""YAML → Signature, with file:line errors. Samples are skipped unless asked for: they are most of a file."""
+"""YAML → Signature, with file:line errors."""
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -48,7 +47,6 @@ _CHOICES = {
     "role": ("cause", "echo"),
     "stage": STAGES,
 }
-_SAMPLES = re.compile(r"^samples:", re.M)
 
 
 class _Bad(Exception):
@@ -59,14 +57,13 @@ class _Bad(Exception):
         self.what, self.key, self.try_ = what, key, try_
 
 
-def read(project: Project, path: Path, *, samples: bool) -> Signature:
+def read(project: Project, path: Path) -> Signature:
     """One signature. Raises InputError `signature-invalid` with file:line."""
     text = project.read(path)
     shown = project.shown(path)
     try:
-        cut = None if samples else _SAMPLES.search(text)
-        raw = yaml.load(text[: cut.start()] if cut else text, Loader=_LOADER)  # the safe loader, in C
-        return _signature(raw, path, shown, text, samples=samples)
+        raw = yaml.load(text, Loader=_LOADER)  # the safe loader, in C
+        return _signature(raw, path, shown)
     except yaml.MarkedYAMLError as why:
         at = f"{shown}:{why.problem_mark.line + 1}" if why.problem_mark else shown
         raise InputError("signature-invalid", f"not YAML: {why.problem}", where=at, try_="fix the file") from None
@@ -85,7 +82,7 @@ def _line_of(text: str, key: str) -> int:
     return next((n for n, line in enumerate(lines, 1) if key and key in line), 1)
 
 
-def _signature(raw: Json, path: Path, shown: str, text: str, *, samples: bool) -> Signature:
+def _signature(raw: Json, path: Path, shown: str) -> Signature:
     if not isinstance(raw, dict):
         raise _Bad("a signature is a mapping", try_="id: " + path.stem)
     _known(raw, _KEYS)
@@ -93,7 +90,7 @@ def _signature(raw: Json, path: Path, shown: str, text: str, *, samples: bool) -
     for key in _REQUIRED:
         if by_host and key in _FROM_LOG:
             continue
-        if key not in raw and (samples or not re.search(rf"^{key}:", text, re.M)):
+        if key not in raw:
             raise _Bad(f"{key!r} is missing", try_=f"{key}: …")
     if raw["id"] != path.stem:
         raise _Bad(f"id {raw['id']!r} is not the file's name", "id:", f"id: {path.stem}")
@@ -119,7 +116,7 @@ def _signature(raw: Json, path: Path, shown: str, text: str, *, samples: bool) -
         transient=bool(raw.get("transient")),
         retired=bool(raw.get("retired")),
         path=shown,
-        extra={k: tuple(map(str, raw.get(k) or ())) for k in ("samples", "near_misses")} if samples else {},
+        extra={k: tuple(map(str, raw.get(k) or ())) for k in ("samples", "near_misses")},
     )
 
 

@@ -72,7 +72,7 @@ class Signature:
     transient: bool = False
     retired: bool = False
     path: str = ""
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # samples and near misses, when read in full
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # samples and near misses
 
 
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]")

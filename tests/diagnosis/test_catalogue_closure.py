@@ -20,7 +20,7 @@ TAXONOMY = {c["id"] for c in yaml.safe_load((ROOT / "tests/cases/taxonomy.yaml")
 
 @lru_cache(maxsize=1)
 def full() -> catalogue.Catalogue:
-    return catalogue.load(Project(ROOT), samples=True)
+    return catalogue.load(Project(ROOT))
 
 
 def judged(text: str) -> Verdict:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sglfab.diagnosis import catalogue, offline
 from sglfab.errors import InputError
@@ -76,7 +77,7 @@ def test_a_mistake_is_shown_with_its_line(tmp_path: Path, text: str, line: int, 
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as raised:
-        catalogue.load(Project(ROOT, extra=(tmp_path,)), samples=True)
+        catalogue.load(Project(ROOT, extra=(tmp_path,)))
     assert raised.value.code == "signature-invalid"
     assert raised.value.where.endswith(f"files.team_mount.yaml:{line}"), raised.value.where
     assert hint in raised.value.try_
@@ -89,7 +90,15 @@ def test_yielding_to_nobody_is_a_mistake(tmp_path: Path) -> None:
     assert raised.value.try_ == "files.no_space"
 
 
-def test_loading_is_fast() -> None:
-    began = time.process_time()
-    catalogue.load(Project(ROOT))
-    assert time.process_time() - began < 0.15
+def test_loading_takes_little_more_than_its_yaml() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in Project(ROOT).listing("signatures", "*/*.yaml")]
+    ours, bare = [], []
+    for _ in range(5):
+        began = time.process_time()
+        catalogue.load(Project(ROOT))
+        between = time.process_time()
+        for text in texts:
+            yaml.load(text, Loader=yaml.CSafeLoader)
+        ours.append(between - began)
+        bare.append(time.process_time() - between)
+    assert min(ours) < 3 * min(bare), (ours, bare)

@@ -29,7 +29,7 @@ def test_the_pages_are_current() -> None:
 
 
 def test_a_page_tells_what_to_do_and_when_that_is_wrong() -> None:
-    page = catalogue.page(catalogue.load(Project(ROOT), samples=True), "memory.cuda_graph")
+    page = catalogue.page(catalogue.load(Project(ROOT)), "memory.cuda_graph")
     assert "lower mem-fraction-static" in page
     assert "When this advice is wrong" in page
     assert "OutOfMemoryError" in page
